@@ -1,0 +1,1 @@
+"""The port to the agent that runs a session's turns."""

@@ -1,0 +1,1 @@
+"""The only root power: accounts, pseudo-terminals, processes, signals, cgroups and workspaces."""

@@ -1,0 +1,1 @@
+"""`opc`, the command-line client."""

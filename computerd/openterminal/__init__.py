@@ -1,0 +1,1 @@
+"""The second front door, for clients of the Open Terminal API."""

@@ -1,0 +1,86 @@
+"""The port to the journal, which keeps every session's events. The room `journal` implements it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Collection, Mapping, Sequence
+from typing import Protocol
+
+from attrs import frozen
+
+from computerd.contract.objects import Actor, Event, Origin, Person, Settings
+
+
+@frozen
+class Draft:
+    """An event that has no place in the journal yet."""
+
+    type: str
+    data: Mapping[str, object]
+    actor: Actor | None = None
+    turn_id: str | None = None
+
+
+@frozen
+class Record:
+    """A session as the journal keeps it, apart from its events.
+
+    Attributes:
+        body_hash: Of the request that made it: the same id with another body is a conflict. None when the daemon chose the id.
+        created_at: Seconds since the epoch.
+        active_at: Seconds since the epoch, of its last event.
+        first_seq: The first `seq` of this log epoch.
+        last_seq: The newest committed `seq`.
+    """
+
+    id: str
+    owner: Person
+    origin: Origin
+    settings: Settings
+    metadata: Mapping[str, str]
+    title: str | None
+    status: str
+    archived: bool
+    body_hash: str | None
+    created_at: float
+    active_at: float
+    first_seq: int
+    last_seq: int
+
+
+class Journal(Protocol):
+    """Events in order, durable. Every call may wait for the disk, never blocks the reactor, and fails with `unavailable`."""
+
+    @property
+    def log_epoch(self) -> str:
+        """Names this incarnation of the journal: a new one begins when events were lost or the file was restored."""
+
+    def create(self, record: Record, drafts: Sequence[Draft]) -> Awaitable[Sequence[Event]]:
+        """Commits a new session with its first events.
+
+        Raises:
+            ApiError: `id_conflict` when a session with that id is there.
+        """
+
+    def append(
+        self, session_id: str, drafts: Sequence[Draft], *, status: str | None = None
+    ) -> Awaitable[Sequence[Event]]:
+        """Commits events, in order, with the next `seq` each; also the session's new status, if given.
+
+        Fires after the commit.
+
+        Raises:
+            ApiError: `session_not_found`, or `unavailable` when the disk does not take it.
+        """
+
+    def session(self, session_id: str) -> Awaitable[Record | None]:
+        """The session, or None."""
+
+    def sessions(
+        self, *, archived: bool, limit: int, before: tuple[float, str] | None, owner: str | None = None
+    ) -> Awaitable[Sequence[Record]]:
+        """Sessions, newest first: those that sort after (created_at, id) `before`."""
+
+    def events(
+        self, session_id: str, *, after: int, limit: int, types: Collection[str] | None
+    ) -> Awaitable[Sequence[Event]]:
+        """Events with a `seq` over `after`, in order."""

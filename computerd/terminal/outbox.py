@@ -1,0 +1,31 @@
+"""The port through which a terminal's output leaves. `net` implements it, one for each connection."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+
+class Waiting(Protocol):
+    """Something whose output is held back."""
+
+    def resume(self) -> None:
+        """There is room again: go on."""
+
+
+class Outbox(Protocol):
+    """What a connection sends. Control messages overtake frames that are not yet with the transport, never the other way round."""
+
+    def frame(self, channel: int, data: bytes, source: Waiting) -> bool:
+        """Sends 1 to 65,532 bytes on `channel`. Always takes them.
+
+        Returns:
+            False when the transport is full: give no more, and `source.resume` will be called once when there is room.
+        """
+
+    def forget(self, source: Waiting) -> None:
+        """`source` has ended and needs no `resume` any more."""
+
+    def notify(self, method: str, params: Struct) -> None:
+        """Sends a notification."""

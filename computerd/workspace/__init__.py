@@ -1,0 +1,1 @@
+"""The port to the files of a session's workspace."""
