@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from attrs import define
+from attrs import define, field
 from msgspec import UNSET
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
@@ -48,7 +48,7 @@ class Terminals:
     seconds: Callable[[], float]
     random: Callable[[int], bytes]
     soon: Callable[[Callable[[], None]], object]
-    _log: Logger = Logger()
+    _log: Logger = field(factory=Logger, init=False)
 
     async def open(self, params: OpenTerminal, caller: Caller, connection: Connection) -> results.TerminalOpened:
         """Starts a shell or a command in the session's workspace."""
@@ -76,9 +76,7 @@ class Terminals:
         connection.channels.add(terminal)
         self.soon(terminal.start)
         return results.TerminalOpened(
-            terminal=objects.Terminal(
-                id=terminal.id, channel=terminal.channel, stderr_channel=terminal.error_channel
-            )
+            terminal=objects.Terminal(id=terminal.id, channel=terminal.channel, stderr_channel=terminal.error_channel)
         )
 
     async def resize(self, params: ResizeTerminal, caller: Caller, connection: Connection) -> results.Empty:

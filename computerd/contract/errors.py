@@ -12,24 +12,21 @@ from typing import Final
 class Code(StrEnum):
     """A stable slug that programs branch on. Never renamed."""
 
-    # request
     INVALID_REQUEST = "invalid_request"
     UNSUPPORTED_MODEL = "unsupported_model"
     UNSUPPORTED_EFFORT = "unsupported_effort"
     UNSUPPORTED_MODE = "unsupported_mode"
     INVALID_ANSWER = "invalid_answer"
-    ANSWER_WITH_SECRET = "answer_with_secret"
+    ANSWER_WITH_SECRET = "answer_with_secret"  # noqa: S105
     INVALID_PATH = "invalid_path"
     INVALID_ARCHIVE = "invalid_archive"
     INVALID_CURSOR = "invalid_cursor"
     TOO_LARGE = "too_large"
     UPGRADE_REQUIRED = "upgrade_required"
-    # credential and access
     UNAUTHENTICATED = "unauthenticated"
     FORBIDDEN = "forbidden"
     ADMIN_REQUIRED = "admin_required"
     INSUFFICIENT_CREDITS = "insufficient_credits"
-    # not found
     NOT_FOUND = "not_found"
     SESSION_NOT_FOUND = "session_not_found"
     TURN_NOT_FOUND = "turn_not_found"
@@ -37,8 +34,7 @@ class Code(StrEnum):
     SUBAGENT_NOT_FOUND = "subagent_not_found"
     TERMINAL_NOT_FOUND = "terminal_not_found"
     PATH_NOT_FOUND = "path_not_found"
-    SECRET_NOT_FOUND = "secret_not_found"
-    # conflict
+    SECRET_NOT_FOUND = "secret_not_found"  # noqa: S105
     ID_CONFLICT = "id_conflict"
     IDEMPOTENCY_CONFLICT = "idempotency_conflict"
     ASK_CLOSED = "ask_closed"
@@ -53,7 +49,6 @@ class Code(StrEnum):
     TOO_MANY_TERMINALS = "too_many_terminals"
     FEATURE_UNAVAILABLE = "feature_unavailable"
     COMPUTER_NOT_SET_UP = "computer_not_set_up"
-    # retry later
     RATE_LIMITED = "rate_limited"
     UNAVAILABLE = "unavailable"
     COMPUTER_UNAVAILABLE = "computer_unavailable"
@@ -68,20 +63,37 @@ class Reason(StrEnum):
     TERMINAL_OWNER_ONLY = "terminal_owner_only"
 
 
-_STATUS: Final[dict[Code, int]] = {
-    Code.UNAUTHENTICATED: 401,
-    Code.INSUFFICIENT_CREDITS: 402,
-    Code.FORBIDDEN: 403,
-    Code.ADMIN_REQUIRED: 403,
-    Code.TOO_LARGE: 413,
-    Code.UPGRADE_REQUIRED: 426,
-    Code.RATE_LIMITED: 429,
-    Code.INTERNAL: 500,
-    Code.UNAVAILABLE: 503,
-    Code.COMPUTER_UNAVAILABLE: 503,
-}
-_CONFLICTS: Final = frozenset(
-    {
+GROUPS: Final[dict[str, tuple[Code, ...]]] = {
+    "Request": (
+        Code.INVALID_REQUEST,
+        Code.UNSUPPORTED_MODEL,
+        Code.UNSUPPORTED_EFFORT,
+        Code.UNSUPPORTED_MODE,
+        Code.INVALID_ANSWER,
+        Code.ANSWER_WITH_SECRET,
+        Code.INVALID_PATH,
+        Code.INVALID_ARCHIVE,
+        Code.INVALID_CURSOR,
+        Code.TOO_LARGE,
+        Code.UPGRADE_REQUIRED,
+    ),
+    "Credential and access": (
+        Code.UNAUTHENTICATED,
+        Code.FORBIDDEN,
+        Code.ADMIN_REQUIRED,
+        Code.INSUFFICIENT_CREDITS,
+    ),
+    "Not found": (
+        Code.NOT_FOUND,
+        Code.SESSION_NOT_FOUND,
+        Code.TURN_NOT_FOUND,
+        Code.ASK_NOT_FOUND,
+        Code.SUBAGENT_NOT_FOUND,
+        Code.TERMINAL_NOT_FOUND,
+        Code.PATH_NOT_FOUND,
+        Code.SECRET_NOT_FOUND,
+    ),
+    "Conflict": (
         Code.ID_CONFLICT,
         Code.IDEMPOTENCY_CONFLICT,
         Code.ASK_CLOSED,
@@ -96,8 +108,33 @@ _CONFLICTS: Final = frozenset(
         Code.TOO_MANY_TERMINALS,
         Code.FEATURE_UNAVAILABLE,
         Code.COMPUTER_NOT_SET_UP,
-    }
-)
+    ),
+    "Retry later": (
+        Code.RATE_LIMITED,
+        Code.UNAVAILABLE,
+        Code.COMPUTER_UNAVAILABLE,
+        Code.INTERNAL,
+    ),
+}
+"""Every code, in the group that the API schema lists it in."""
+
+_GROUP_STATUS: Final = {"Request": 400, "Not found": 404, "Conflict": 409}
+# Where a code's own status differs from its group's.
+_STATUS: Final[dict[Code, int]] = {
+    Code.UNAUTHENTICATED: 401,
+    Code.INSUFFICIENT_CREDITS: 402,
+    Code.FORBIDDEN: 403,
+    Code.ADMIN_REQUIRED: 403,
+    Code.TOO_LARGE: 413,
+    Code.UPGRADE_REQUIRED: 426,
+    Code.RATE_LIMITED: 429,
+    Code.INTERNAL: 500,
+    Code.UNAVAILABLE: 503,
+    Code.COMPUTER_UNAVAILABLE: 503,
+}
+_STATUSES: Final = {
+    code: _STATUS.get(code) or _GROUP_STATUS[group] for group, codes in GROUPS.items() for code in codes
+}
 # What time alone can cure.
 _RETRYABLE: Final = frozenset(
     {
@@ -115,11 +152,7 @@ _RETRYABLE: Final = frozenset(
 
 def status(code: Code) -> int:
     """The HTTP status that `code` is answered with."""
-    if code in _STATUS:
-        return _STATUS[code]
-    if code in _CONFLICTS:
-        return 409
-    return 404 if code.endswith("not_found") else 400
+    return _STATUSES[code]
 
 
 def retryable(code: Code) -> bool:

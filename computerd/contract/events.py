@@ -18,11 +18,11 @@ from computerd.contract.objects import (
     TurnError,
     TurnStatus,
 )
-from computerd.contract.shapes import AskId, Count, Object, Seq, SubagentId, TerminalId, TurnId
+from computerd.contract.shapes import AskId, Count, ExitCode, Object, Seq, SubagentId, TerminalId, TurnId
 
 
 class SessionCreated(Object):
-    """`session.created`."""
+    """A session was made: the first event of each."""
 
     title: str | None
     origin: Origin
@@ -30,27 +30,27 @@ class SessionCreated(Object):
 
 
 class SessionStatusChanged(Object):
-    """`session.status_changed`."""
+    """A session's status is another. `from` is null for the first."""
 
     from_: SessionStatus | None
     to: SessionStatus
 
 
 class Change(Object):
-    """One field of `session.updated`."""
+    """How one field changed."""
 
     from_: Any
     to: Any
 
 
 class SessionUpdated(Object):
-    """`session.updated`."""
+    """A session's title, settings, metadata or `archived` were changed; `changes` names each field."""
 
     changes: dict[str, Change]
 
 
 class SessionCompacted(Object):
-    """`session.compacted`."""
+    """The agent's context was shortened."""
 
     before_tokens: Count | None
     after_tokens: Count | None
@@ -58,7 +58,7 @@ class SessionCompacted(Object):
 
 
 class MessageReceived(Object):
-    """`message.received`."""
+    """A message reached the session."""
 
     input: str
     if_busy: IfBusy | None
@@ -68,7 +68,7 @@ class MessageReceived(Object):
 
 
 class TurnQueued(Object):
-    """`turn.queued`."""
+    """A turn waits for others. `position` counts from 1."""
 
     position: Count
     trigger: Trigger
@@ -76,13 +76,13 @@ class TurnQueued(Object):
 
 
 class TurnSteered(Object):
-    """`turn.steered`."""
+    """A message reached a turn that runs. `messageSeq` is that message's event."""
 
     message_seq: Seq
 
 
 class TurnStarted(Object):
-    """`turn.started`."""
+    """A turn began to run."""
 
     model: str | None
     effort: str | None
@@ -92,14 +92,14 @@ class TurnStarted(Object):
 
 
 class TurnStatusChanged(Object):
-    """`turn.status_changed`."""
+    """A turn's status is another."""
 
     from_: TurnStatus
     to: TurnStatus
 
 
 class TurnCompleted(Object):
-    """`turn.completed`."""
+    """A turn ended well."""
 
     text: str | None
     duration_ms: Count
@@ -107,13 +107,13 @@ class TurnCompleted(Object):
 
 
 class TurnFailed(Object):
-    """`turn.failed`."""
+    """A turn ended with an error."""
 
     error: TurnError
 
 
 class TurnCancelled(Object):
-    """`turn.cancelled`."""
+    """A turn was stopped or withdrawn."""
 
     reason: Literal["interrupted", "withdrawn"] | None
     forced: bool
@@ -121,7 +121,7 @@ class TurnCancelled(Object):
 
 
 class MessageCompleted(Object):
-    """`message.completed`."""
+    """The agent said something."""
 
     block_id: str
     parent_call_id: str | None
@@ -129,7 +129,7 @@ class MessageCompleted(Object):
 
 
 class ReasoningCompleted(Object):
-    """`reasoning.completed`."""
+    """The agent thought something."""
 
     block_id: str
     parent_call_id: str | None
@@ -139,7 +139,7 @@ class ReasoningCompleted(Object):
 
 
 class ToolStarted(Object):
-    """`tool.started`."""
+    """The agent uses a tool."""
 
     subagent_id: SubagentId | None
     tool_name: str
@@ -160,7 +160,7 @@ class FileChange(Object):
 
 
 class ToolCompleted(Object):
-    """`tool.completed`."""
+    """A tool has done its work."""
 
     subagent_id: SubagentId | None
     tool_name: str
@@ -174,7 +174,7 @@ class ToolCompleted(Object):
 
 
 class ToolFailed(Object):
-    """`tool.failed`."""
+    """A tool failed, or was not allowed."""
 
     subagent_id: SubagentId | None
     tool_name: str
@@ -186,31 +186,31 @@ class ToolFailed(Object):
 
 
 class SubagentStarted(Object):
-    """`subagent.started`."""
+    """A subagent began to work."""
 
     subagent: Subagent
 
 
 class SubagentEnded(Object):
-    """`subagent.ended`."""
+    """A subagent's work has ended."""
 
     subagent: Subagent
 
 
 class AskOpened(Object):
-    """`ask.opened`."""
+    """The agent waits for a person."""
 
     ask: Ask
 
 
 class AskClosed(Object):
-    """`ask.closed`."""
+    """The agent waits no longer."""
 
     ask: Ask
 
 
 class UsageRecorded(Object):
-    """`usage.recorded`."""
+    """What a request to a model used."""
 
     model: str
     input_tokens: Count
@@ -226,7 +226,7 @@ class UsageRecorded(Object):
 
 
 class ModelRateLimited(Object):
-    """`model.rate_limited`."""
+    """A model refused for a while; the agent tries again."""
 
     model: str
     retry_after_ms: Count | None
@@ -234,13 +234,13 @@ class ModelRateLimited(Object):
 
 
 class RuntimeStarting(Object):
-    """`runtime.starting`."""
+    """The agent's surroundings are being started."""
 
     phase: Literal["computer", "agent"]
 
 
 class RuntimeConnected(Object):
-    """`runtime.connected`."""
+    """The agent is ready."""
 
     warm: bool
     resumed: bool
@@ -248,13 +248,13 @@ class RuntimeConnected(Object):
 
 
 class RuntimeSuspended(Object):
-    """`runtime.suspended`."""
+    """The agent was put away."""
 
     reason: Literal["idle", "requested", "lost"]
 
 
 class FilesPushed(Object):
-    """`files.pushed`."""
+    """Files arrived in the workspace."""
 
     path: str
     files: Count
@@ -263,17 +263,17 @@ class FilesPushed(Object):
 
 
 class TerminalOpened(Object):
-    """`terminal.opened`."""
+    """A terminal runs. `command` is null for a shell."""
 
     terminal_id: TerminalId
     command: str | None
 
 
 class TerminalClosed(Object):
-    """`terminal.closed`. `exit_code` is null when a signal or the daemon's own end closed it."""
+    """A terminal has ended. `exitCode` is null when a signal or the daemon's own end closed it."""
 
     terminal_id: TerminalId
-    exit_code: int | None
+    exit_code: ExitCode | None
 
 
 EVENTS: Final[dict[str, type[Struct]]] = {
@@ -310,7 +310,7 @@ EVENTS: Final[dict[str, type[Struct]]] = {
 
 
 class TextDelta(Object):
-    """`message.delta` and `reasoning.delta`."""
+    """More text of a block."""
 
     block_id: str
     parent_call_id: str | None
@@ -318,7 +318,7 @@ class TextDelta(Object):
 
 
 class ToolPreparing(Object):
-    """`tool.preparing`."""
+    """The agent is writing a tool's input."""
 
     subagent_id: SubagentId | None
     call_id: str
@@ -329,18 +329,18 @@ class ToolPreparing(Object):
 
 
 class ToolDelta(Object):
-    """`tool.delta`."""
+    """More output of a tool."""
 
     call_id: str
     text: str
 
 
 class SessionCompacting(Object):
-    """`session.compacting`."""
+    """The agent's context is being shortened."""
 
 
 class SubagentProgress(Object):
-    """`subagent.progress`."""
+    """How far a subagent is."""
 
     subagent_id: SubagentId
     activity: str | None

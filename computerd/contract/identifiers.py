@@ -19,6 +19,7 @@ class Identifier:
     Attributes:
         prefix: Such as `cs_`.
         length: Characters after the prefix.
+        pattern: A regular expression for Python that matches such ids and nothing else.
     """
 
     prefix: str
@@ -27,11 +28,12 @@ class Identifier:
 
     @pattern.default
     def _pattern(self) -> str:
-        return f"^{self.prefix}[0-9A-Za-z]{{{self.length}}}$"
+        # \Z, because Python's $ also matches before a line feed at the end
+        return rf"^{self.prefix}[0-9A-Za-z]{{{self.length}}}\Z"
 
     def matches(self, text: str) -> bool:
         """Whether `text` has this shape."""
-        return re.fullmatch(self.pattern[1:-1], text) is not None
+        return re.match(self.pattern, text) is not None
 
     def new(self, random: Callable[[int], bytes]) -> str:
         """A fresh id. `random(n)` returns n bytes of a cryptographic source."""

@@ -6,16 +6,20 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from computerd.contract import limits
 from computerd.contract.shapes import (
     AskId,
+    Channel,
     Count,
     EventId,
+    EventSeq,
     Metadata,
     Object,
     Params,
     Seq,
     SessionId,
     SubagentId,
+    TerminalId,
     Timestamp,
     TurnId,
 )
@@ -167,7 +171,7 @@ class ApprovalAnswer(Params):
     """Whether a tool may run."""
 
     decision: Literal["allow", "deny", "always"]
-    message: Annotated[str, Meta(max_length=2000)] | UnsetType = UNSET
+    message: Annotated[str, Meta(max_length=limits.MAX_ANSWER_MESSAGE_CHARACTERS)] | UnsetType = UNSET
     mode: str | UnsetType = UNSET
 
 
@@ -351,7 +355,7 @@ class Event(Object):
     """One line of a session's journal."""
 
     id: EventId
-    seq: Seq
+    seq: EventSeq
     created_at: Timestamp
     session_id: SessionId
     turn_id: TurnId | None
@@ -372,9 +376,9 @@ class Delta(Object):
 class Terminal(Object):
     """A terminal as its opener sees it."""
 
-    id: Annotated[str, Meta(pattern="^tm_[0-9A-Za-z]{12}$")]
-    channel: Annotated[int, Meta(ge=1, le=2**32 - 1)]
-    stderr_channel: Annotated[int, Meta(ge=1, le=2**32 - 1)] | None
+    id: TerminalId
+    channel: Channel
+    stderr_channel: Channel | None
 
 
 class ErrorBody(Object):

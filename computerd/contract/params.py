@@ -6,16 +6,20 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from computerd.contract import limits
 from computerd.contract.objects import AskStatus, IfBusy, Speed, TurnStatus
 from computerd.contract.shapes import (
     Cells,
     Command,
     Cursor,
+    EventType,
+    Input,
     Key,
     Limit100,
     Limit500,
     Metadata,
     Name,
+    NewTitle,
     Params,
     Reference,
     Seq,
@@ -63,11 +67,11 @@ class ListSessions(Params):
     cursor: Cursor | UnsetType = UNSET
 
 
-class CreateSession(Params):
-    """`POST /sessions`: CreateSessionBody of the schema."""
+class CreateSessionBody(Params):
+    """`POST /sessions`."""
 
     id: SessionId | UnsetType = UNSET
-    input: Annotated[str, Meta(min_length=1, max_length=100_000)] | UnsetType = UNSET
+    input: Input | UnsetType = UNSET
     title: Title | UnsetType = UNSET
     model: Name | UnsetType = UNSET
     effort: Name | UnsetType = UNSET
@@ -76,12 +80,15 @@ class CreateSession(Params):
     metadata: Metadata | UnsetType = UNSET
 
 
+CreateSession = CreateSessionBody
+
+
 class UpdateSession(Params):
     """`sessions.update`."""
 
     session_id: Reference
     idempotency_key: Key | UnsetType = UNSET
-    title: Title | UnsetType = UNSET
+    title: NewTitle | UnsetType = UNSET
     model: Name | UnsetType = UNSET
     effort: Name | UnsetType = UNSET
     speed: Speed | UnsetType = UNSET
@@ -103,7 +110,7 @@ class Compact(Params):
 
     session_id: Reference
     idempotency_key: Key | UnsetType = UNSET
-    instructions: Annotated[str, Meta(max_length=10_000)] | UnsetType = UNSET
+    instructions: Annotated[str, Meta(max_length=limits.MAX_INSTRUCTIONS_CHARACTERS)] | UnsetType = UNSET
 
 
 class Suspend(Params):
@@ -125,7 +132,7 @@ class SendTurn(Params):
     """`turns.send`."""
 
     session_id: Reference
-    input: Annotated[str, Meta(min_length=1, max_length=100_000)]
+    input: Input
     idempotency_key: Key | UnsetType = UNSET
     if_busy: IfBusy | UnsetType = UNSET
 
@@ -179,7 +186,7 @@ class DismissAsk(Params):
     session_id: Reference
     ask_id: Reference
     idempotency_key: Key | UnsetType = UNSET
-    message: Annotated[str, Meta(max_length=2000)] | UnsetType = UNSET
+    message: Annotated[str, Meta(max_length=limits.MAX_ANSWER_MESSAGE_CHARACTERS)] | UnsetType = UNSET
 
 
 class ListSubagents(Params):
@@ -215,11 +222,11 @@ class ListEvents(Params):
     wait_ms: WaitMs | UnsetType = UNSET
     tail_turns: TailTurns | UnsetType = UNSET
     turn_id: Reference | UnsetType = UNSET
-    types: Annotated[list[Annotated[str, Meta(min_length=1, max_length=64)]], Meta(min_length=1, max_length=100)] | UnsetType = UNSET
+    types: Annotated[list[EventType], Meta(min_length=1, max_length=100)] | UnsetType = UNSET
 
 
 class OpenTerminal(Params):
-    """`terminals.open`. `cols` and `rows` are required on a tty, and refused like `term` without one."""
+    """`terminals.open`. `cols` and `rows` are required on a tty, and refused, as `term` is, without one."""
 
     session_id: Reference
     cols: Cells | UnsetType = UNSET
@@ -265,4 +272,3 @@ class Telemetry(Params):
     v: Annotated[int, Meta(ge=1, le=1)]
     client: TelemetryClient
     events: Annotated[list[dict[str, Any]], Meta(min_length=1, max_length=20)]
-

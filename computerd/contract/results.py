@@ -18,7 +18,7 @@ from computerd.contract.objects import (
     Timing,
     Turn,
 )
-from computerd.contract.shapes import ConnectionId, Count, Object, Seq, SessionId, TerminalId, Timestamp
+from computerd.contract.shapes import ConnectionId, Count, ExitCode, Object, Seq, SessionId, TerminalId, Timestamp
 
 
 class Empty(Object):
@@ -206,5 +206,5 @@ class TerminalExited(Object):
     """The end of a terminal: exactly one of the two is not null."""
 
     terminal_id: TerminalId
-    exit_code: int | None
+    exit_code: ExitCode | None
     signal: str | None

@@ -8,44 +8,97 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from computerd.contract import identifiers
+from computerd.contract import identifiers, limits
 
 
-class Params(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+class Params(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """What a client sends. Unknown fields are refused; an optional field may be absent but not null."""
 
 
-class Object(msgspec.Struct, rename="camel", frozen=True):
+class Object(msgspec.Struct, rename="camel"):
     """What a server sends. Clients ignore fields that they do not know."""
 
 
-Timestamp = Annotated[str, Meta(description="RFC 3339, in UTC, with milliseconds", examples=["2026-11-13T09:30:00.000Z"])]
-SessionId = Annotated[str, Meta(pattern=identifiers.SESSION.pattern)]
-TurnId = Annotated[str, Meta(pattern=identifiers.TURN.pattern)]
-AskId = Annotated[str, Meta(pattern=identifiers.ASK.pattern)]
-SubagentId = Annotated[str, Meta(pattern=identifiers.SUBAGENT.pattern)]
-TerminalId = Annotated[str, Meta(pattern=identifiers.TERMINAL.pattern)]
-ConnectionId = Annotated[str, Meta(pattern=identifiers.CONNECTION.pattern)]
-EventId = Annotated[str, Meta(pattern=identifiers.EVENT.pattern)]
+def _id(identifier: identifiers.Identifier) -> Meta:
+    words = f"{identifier.prefix} and {identifier.length} letters or digits"
+    return Meta(pattern=identifier.pattern, description=words, extra={"allowed": words})
+
+
+Timestamp = Annotated[
+    str, Meta(description="RFC 3339, in UTC, with milliseconds", examples=["2026-11-13T09:30:00.000Z"])
+]
+SessionId = Annotated[str, _id(identifiers.SESSION)]
+TurnId = Annotated[str, _id(identifiers.TURN)]
+AskId = Annotated[str, _id(identifiers.ASK)]
+SubagentId = Annotated[str, _id(identifiers.SUBAGENT)]
+TerminalId = Annotated[str, _id(identifiers.TERMINAL)]
+ConnectionId = Annotated[str, _id(identifiers.CONNECTION)]
+EventId = Annotated[str, _id(identifiers.EVENT)]
 
 # A reference to something by its id: any short text, because an id that has the wrong shape is answered like one that is unknown.
 Reference = Annotated[str, Meta(max_length=255)]
-Seq = Annotated[int, Meta(ge=0, le=2**53 - 1, description="A place in a session's journal; 0 is before the first event")]
+Seq = Annotated[
+    int, Meta(ge=0, le=2**53 - 1, description="A place in a session's journal; 0 is before the first event")
+]
+EventSeq = Annotated[int, Meta(ge=1, le=2**53 - 1, description="Counts a session's events from 1, without gaps")]
 Count = Annotated[int, Meta(ge=0)]
-Limit100 = Annotated[int, Meta(ge=1, le=100)]
-Limit500 = Annotated[int, Meta(ge=1, le=500)]
-WaitMs = Annotated[int, Meta(ge=0, le=60_000, description="Milliseconds to wait for something new")]
+ExitCode = Annotated[int, Meta(ge=0, le=255)]
+Channel = Annotated[int, Meta(ge=1, le=2**32 - 1, description="In front of every binary frame")]
+Limit100 = Annotated[int, Meta(ge=1, le=100, description="How many at most")]
+Limit500 = Annotated[int, Meta(ge=1, le=500, description="How many at most; 100 if left out")]
+WaitMs = Annotated[int, Meta(ge=0, le=limits.MAX_WAIT_MS, description="Milliseconds to wait for something new")]
+EventType = Annotated[
+    str, Meta(min_length=1, max_length=64, description="Such as `terminal.opened`; one that is unknown matches nothing")
+]
 TailTurns = Annotated[int, Meta(ge=1, le=50)]
-Cells = Annotated[int, Meta(ge=1, le=1000, description="Columns or rows of a terminal")]
-Command = Annotated[str, Meta(min_length=1, max_length=10_000, pattern=r"^[^\x00]*$")]
-Term = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9._+-]+$")]
-Title = Annotated[str, Meta(min_length=1, max_length=200)]
-Key = Annotated[str, Meta(min_length=1, max_length=255, description="Repeats the answer of an earlier call with the same key, for 24 hours")]
+Cells = Annotated[int, Meta(ge=1, le=limits.MAX_CELLS, description="Columns or rows of a terminal")]
+Command = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=limits.MAX_COMMAND_CHARACTERS,
+        # a lone surrogate has no bytes that a shell could be given
+        pattern=r"^[^\x00\ud800-\udfff]*\Z",
+        description="A command for the user's shell: any Unicode but NUL",
+        extra={"allowed": f"text of 1 to {limits.MAX_COMMAND_CHARACTERS} characters, without NUL"},
+    ),
+]
+Term = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=limits.MAX_TERM_CHARACTERS,
+        pattern=r"^[A-Za-z0-9._+-]+\Z",
+        description="The name of a terminal type, for TERM",
+        extra={
+            "allowed": f"1 to {limits.MAX_TERM_CHARACTERS} of the characters A-Z, a-z, 0-9, dot, underscore, plus and minus"
+        },
+    ),
+]
+Input = Annotated[str, Meta(min_length=1, max_length=limits.MAX_INPUT_CHARACTERS, description="A message to the agent")]
+Title = Annotated[str, Meta(max_length=limits.MAX_TITLE_CHARACTERS)]
+NewTitle = Annotated[str, Meta(min_length=1, max_length=limits.MAX_TITLE_CHARACTERS)]
+Key = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=limits.MAX_KEY_CHARACTERS,
+        description="Repeats the answer of an earlier call with the same key, for 24 hours",
+    ),
+]
 Cursor = Annotated[str, Meta(max_length=1024)]
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
+_METADATA = f"up to {limits.MAX_METADATA_PAIRS} pairs of strings, each of up to {limits.MAX_METADATA_CHARACTERS} characters, keys not empty"
 Metadata = Annotated[
-    dict[Annotated[str, Meta(min_length=1, max_length=512)], Annotated[str, Meta(max_length=512)]],
-    Meta(max_length=50, description="Up to 50 pairs of strings of up to 512 characters"),
+    dict[
+        Annotated[str, Meta(min_length=1, max_length=limits.MAX_METADATA_CHARACTERS)],
+        Annotated[str, Meta(max_length=limits.MAX_METADATA_CHARACTERS)],
+    ],
+    Meta(
+        max_length=limits.MAX_METADATA_PAIRS,
+        description=_METADATA,
+        extra={"allowed": f"an object of {_METADATA}"},
+    ),
 ]
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 from attrs import frozen
 
 from computerd.contract.objects import Actor, Event, Origin, Person, Settings
+
+Seconds: TypeAlias = Callable[[], float]
+"""Seconds since the epoch."""
+Random: TypeAlias = Callable[[int], bytes]
+"""That many bytes of a cryptographic source."""
 
 
 @frozen
@@ -62,14 +67,29 @@ class Journal(Protocol):
         """
 
     def append(
-        self, session_id: str, drafts: Sequence[Draft], *, status: str | None = None
+        self,
+        session_id: str,
+        drafts: Sequence[Draft],
+        *,
+        status: str | None = None,
+        patient: bool = False,
+        late: Callable[[Sequence[Event]], object] | None = None,
     ) -> Awaitable[Sequence[Event]]:
         """Commits events, in order, with the next `seq` each; also the session's new status, if given.
 
         Fires after the commit.
 
+        Args:
+            session_id: The session.
+            drafts: At least one.
+            status: The session's status from this commit on; the drafts say so too.
+            patient: For what has happened and can't be refused, such as the end of a process: waits as long as the
+                disk is full or slow, and fails only when the journal stops.
+            late: Called with the events if they turn out to be committed after the caller was told `unavailable` or has
+                cancelled the call.
+
         Raises:
-            ApiError: `session_not_found`, or `unavailable` when the disk does not take it.
+            ApiError: `session_not_found`, or `unavailable` when the disk does not take it in time.
         """
 
     def session(self, session_id: str) -> Awaitable[Record | None]:

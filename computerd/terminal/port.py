@@ -54,7 +54,7 @@ class Process(Protocol):
     """A running process. Every call after its end is harmless and does nothing."""
 
     def start(self, watcher: Watcher) -> None:
-        """Begins to deliver output, and in time the end. Called once."""
+        """Begins to deliver output, perhaps before this returns, and in time the end. Called once."""
 
     def write(self, data: bytes) -> bool:
         """Queues input. False: the queue has no room for it, and nothing of it was taken."""
@@ -71,7 +71,7 @@ class Process(Protocol):
     def hang_up(self) -> None:
         """SIGHUP and SIGCONT now, SIGKILL 5 s later to what is left. A second call does nothing.
 
-        Output goes on until the process ends; `Watcher.ended` follows in any case.
+        Output goes on until the process ends; `Watcher.ended` follows once all of it was taken.
         """
 
     def discard(self) -> None:

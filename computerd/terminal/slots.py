@@ -38,4 +38,4 @@ class Slots:
 
     def taken(self, session_id: str) -> int:
         """Slots of a session in use."""
-        return self._taken[session_id] if session_id in self._taken else 0
+        return self._taken.get(session_id, 0)

@@ -1,0 +1,172 @@
+"""Input on its way to the kernel: at once when there is room, in a bounded queue otherwise, and its end."""
+
+from __future__ import annotations
+
+import os
+import termios
+from collections import deque
+from typing import Final
+
+from attrs import define, field
+
+from computerd.contract import limits
+from computerd.host.descriptor import Descriptor
+
+_TURN_BYTES: Final = 128 * 1024
+"""Written before the other terminals have their turn."""
+_DISABLED: Final = 0
+"""_POSIX_VDISABLE: the value of a special character that is switched off."""
+
+
+@define(eq=False)
+class Input:
+    """What a process reads. A program that reads nothing holds nobody up: its input waits, then is refused.
+
+    Attributes:
+        descriptor: Where it is written.
+        over: Nothing more is taken: what is written is dropped.
+    """
+
+    descriptor: Descriptor
+    over: bool = field(default=False, init=False)
+    _queue: deque[memoryview] = field(factory=deque, init=False)
+    _waiting: int = field(default=0, init=False)
+    _ending: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.descriptor.writable = self._writable
+
+    def write(self, data: bytes) -> bool:
+        """Sends or queues `data`. False: there is no room, and nothing of it was taken."""
+        if self.over or not data:
+            return True
+        if self._waiting + len(data) > limits.INPUT_QUEUE_BYTES:
+            return False
+        sent = 0 if self._queue else self._send(data)
+        if sent < len(data) and not self.over:
+            self._put(memoryview(data)[sent:])
+        self._wrote(data)
+        return True
+
+    def end(self) -> None:
+        """Ends the input, after what waits."""
+        if not self.over:
+            self.over = self._ending = True
+            self._flushed()
+
+    def drop(self) -> None:
+        """Forgets what waits: nobody is going to read it."""
+        self.over, self._ending = True, False
+        self._queue.clear()
+        self._waiting = 0
+        self.descriptor.write_no_more()
+
+    def _put(self, data: memoryview) -> None:
+        self._queue.append(data)
+        self._waiting += len(data)
+        self.descriptor.write_on()
+
+    def _send(self, data: bytes | memoryview) -> int:
+        try:
+            return os.write(self.descriptor.number, data)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError:  # EPIPE, EIO: whoever read it has closed it, and may live on
+            self._lost()
+            return len(data)
+
+    def _writable(self) -> None:
+        left = _TURN_BYTES
+        while self._queue and left > 0:
+            sent = self._send(self._queue[0])
+            if not self._queue:  # lost
+                return
+            left -= sent
+            self._waiting -= sent
+            if sent < len(self._queue[0]):
+                self._queue[0] = self._queue[0][sent:]
+                return
+            self._queue.popleft()
+        self._flushed()
+
+    def _flushed(self) -> None:
+        if self._queue:
+            self.descriptor.write_on()
+            return
+        self.descriptor.write_no_more()
+        if self._ending:
+            self._ending = False
+            self._finish()
+
+    def _wrote(self, data: bytes) -> None:
+        """Input was taken."""
+
+    def _lost(self) -> None:
+        """Nobody reads any more."""
+        self.drop()
+
+    def _finish(self) -> None:
+        """All is written, and the input is to end now."""
+
+
+@define(eq=False)
+class PipeInput(Input):
+    """Standard input on a pipe."""
+
+    def _lost(self) -> None:
+        self.drop()
+        self.descriptor.close()
+
+    def _finish(self) -> None:
+        self.descriptor.close()
+
+
+@define(eq=False)
+class TtyInput(Input):
+    """The keyboard of a pseudo-terminal, which can't be closed: its end is a character that the line discipline makes one of."""
+
+    _last: int | None = field(default=None, init=False)
+
+    def _wrote(self, data: bytes) -> None:
+        self._last = data[-1]
+
+    def _finish(self) -> None:
+        try:
+            attributes = termios.tcgetattr(self.descriptor.number)
+        except termios.error:
+            return
+        data = end_of_file(attributes, self._last)
+        sent = self._send(data) if data else 0
+        if sent < len(data):
+            self._put(memoryview(data)[sent:])
+
+
+def end_of_file(attributes: list[object], last: int | None) -> bytes:
+    """What makes a program read an end of file.
+
+    VEOF at the beginning of a line is one; in the midst of a line it only hands over what there is of it, so a second is needed
+    (POSIX, XBD 11.1.9). Where lines are not edited by the kernel, a shell's editor takes the character itself.
+
+    Args:
+        attributes: Of tcgetattr(3).
+        last: The last byte of input, if there was any.
+    """
+    input_flags, local, characters = attributes[0], attributes[3], attributes[6]
+    assert isinstance(input_flags, int) and isinstance(local, int) and isinstance(characters, list)
+    eof = _code(characters[termios.VEOF])
+    if eof == _DISABLED:
+        return b""
+    if not local & termios.ICANON or last is None:
+        return bytes([eof])
+    ends = [termios.VEOL, termios.VEOL2, termios.VEOF, termios.VKILL]
+    if local & termios.ISIG and not local & termios.NOFLSH:
+        ends += [termios.VINTR, termios.VQUIT, termios.VSUSP]  # they discard what there is of the line
+    finished = {_code(characters[index]) for index in ends} - {_DISABLED}
+    finished.add(ord("\n"))
+    if input_flags & termios.ICRNL and not input_flags & termios.IGNCR:
+        finished.add(ord("\r"))
+    return bytes([eof] if last in finished else [eof, eof])
+
+
+def _code(character: object) -> int:
+    return character[0] if isinstance(character, bytes) else int(str(character))

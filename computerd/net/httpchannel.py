@@ -1,0 +1,213 @@
+"""One HTTP connection: its deadlines, what is refused about its framing, and how it ends.
+
+Twisted's channel waits for a slow head without end, accepts folded headers, and reads a whole body before anybody
+decides whether it is wanted. Here a head has `limits.HEAD_SECONDS` in all, and a request that is refused while its body is on
+the way is answered at once; what the client still sends is read and dropped for a moment (64 KiB, 2 s), because closing a socket
+with unread data resets it, and the client would never see the answer.
+"""
+
+# twisted.web and autobahn have no types for what is called here
+# mypy: disallow-untyped-calls=False
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from twisted.internet.interfaces import IDelayedCall, ISSLTransport
+from twisted.internet.protocol import Protocol
+from twisted.python.failure import Failure
+from twisted.web import http
+
+from computerd.contract import limits
+from computerd.contract.errors import ApiError, invalid
+from computerd.net import answers
+
+if TYPE_CHECKING:
+    from computerd.net.request import Request
+    from computerd.net.site import Site
+
+IDLE_SECONDS: Final = 60.0
+"""That a connection may stay open without a request."""
+LINGER_SECONDS: Final = 2.0
+LINGER_BYTES: Final = 64 * limits.KIB
+BODY_GRACE_SECONDS: Final = 10.0
+BODY_BYTES_PER_SECOND: Final = limits.KIB
+"""A body must come at least this fast once the grace is over."""
+
+
+class Channel(http.HTTPChannel):
+    """A connection before it becomes a WebSocket, if it ever does.
+
+    Attributes:
+        site: Where it came in.
+        caller_known: A request on it has presented a good credential.
+        heir: Whom its bytes go to after an upgrade.
+    """
+
+    site: Site
+    transport: Any
+    callLater: Any
+    _networkProducer: Any
+    caller_known = False
+    heir: Protocol | None = None
+    _closing = False
+    _dropped = 0
+    _deadline: IDelayedCall | None = None
+    _body_since = 0.0
+    _body_bytes = 0
+
+    def connectionMade(self) -> None:
+        """A client has connected; a TLS handshake counts towards the head."""
+        super().connectionMade()
+        self.site.admit(self)
+        self._start(limits.HEAD_SECONDS, self._head_is_late)
+
+    def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
+        """The connection has ended."""
+        self._stop()
+        self.site.release(self)
+        super().connectionLost(reason)
+
+    # deadlines
+
+    def _start(self, seconds: float, late: Any, *arguments: object) -> None:
+        self._stop()
+        self._deadline = self.site.reactor.callLater(seconds, late, *arguments)
+
+    def _stop(self) -> None:
+        deadline, self._deadline = self._deadline, None
+        if deadline is not None and deadline.active():
+            deadline.cancel()
+
+    def _head_is_late(self) -> None:
+        self.abort()
+
+    def expect_body(self) -> None:
+        """A body follows: from now on it has to keep coming."""
+        self._body_since, self._body_bytes = self.site.reactor.seconds(), 0
+        self._start(BODY_GRACE_SECONDS, self._check_body)
+
+    def count_body(self, size: int) -> None:
+        """A piece of it has come."""
+        self._body_bytes += size
+
+    def _check_body(self) -> None:
+        elapsed = self.site.reactor.seconds() - self._body_since
+        if self._body_bytes < (elapsed - BODY_GRACE_SECONDS + 1) * BODY_BYTES_PER_SECOND:
+            self.refuse(invalid("body", "The body comes too slowly: send it again."))
+            return
+        self._start(1.0, self._check_body)
+
+    # parsing
+
+    def dataReceived(self, data: bytes) -> None:
+        """Bytes from the client."""
+        if self.heir is not None:
+            self.heir.dataReceived(data)
+        elif self._closing:
+            self._drop(len(data))
+        else:
+            if self._deadline is None and not self._handlingRequest:
+                self._start(limits.HEAD_SECONDS, self._head_is_late)
+            super().dataReceived(data)
+
+    def lineReceived(self, line: bytes) -> None:
+        """One line of a head. Folded headers have been obsolete since RFC 7230, and proxies disagree about them."""
+        if self._closing:
+            return
+        if line[:1] in (b" ", b"\t") or b"\r" in line or b"\x00" in line:
+            self._respondToBadRequestAndDisconnect()
+            return
+        super().lineReceived(line)
+
+    def rawDataReceived(self, data: bytes) -> None:
+        """Part of a body, or what follows the head of an upgrade."""
+        if self.heir is not None:
+            self.heir.dataReceived(data)
+        elif self._closing:
+            self._drop(len(data))
+        else:
+            super().rawDataReceived(data)
+
+    def allHeadersReceived(self) -> None:
+        """A head is complete. The request decides now whether its body is wanted."""
+        self._stop()
+        super().allHeadersReceived()
+
+    def allContentReceived(self) -> None:
+        """A request is complete."""
+        if not self._closing:
+            self._stop()
+            super().allContentReceived()
+
+    @property
+    def request_line(self) -> tuple[bytes, bytes]:
+        """Verb and target of the request whose head has just been read."""
+        return self._command, self._path
+
+    def requestDone(self, request: Request) -> None:
+        """An answer is complete. After the server's `stop_accepting` it was the last."""
+        if self.site.closing:
+            self.persistent = False
+        super().requestDone(request)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is being answered."""
+        return not self._handlingRequest
+
+    # the end
+
+    def refuse(self, error: ApiError) -> None:
+        """Answers, reads no more requests, and closes."""
+        if self._closing:
+            return
+        self._closing = True
+        self._stop()
+        self.setTimeout(None)
+        transport = self.transport
+        request_id = self.site.request_id()
+        transport.write(answers.refusal(error, request_id).raw(request_id, self.site.date()))
+        self._start(LINGER_SECONDS, self.abort)
+        self._networkProducer.unregisterProducer()
+        if ISSLTransport.providedBy(transport) or not hasattr(transport, "loseWriteConnection"):
+            transport.loseConnection()
+        else:
+            transport.loseWriteConnection()
+
+    def _drop(self, size: int) -> None:
+        self._dropped += size
+        if self._dropped >= LINGER_BYTES:
+            self._networkProducer.pauseProducing()
+
+    def abort(self) -> None:
+        """Closes now."""
+        self._stop()
+        self._closing = True
+        if self.transport is not None:
+            self.transport.abortConnection()
+
+    def _respondToBadRequestAndDisconnect(self) -> None:
+        """What Twisted calls for every request that is not HTTP."""
+        self.refuse(invalid(None, "This is not a valid HTTP/1.1 request."))
+
+    def _send100Continue(self) -> None:
+        if not self._closing:
+            super()._send100Continue()
+
+    def bequeath(self, heir: Protocol) -> None:
+        """Hands the transport over: nothing of the channel is left on it."""
+        self._stop()
+        self.setTimeout(None)
+        self._networkProducer.unregisterProducer()
+        self.site.release(self)
+        self.heir = heir
+        transport = self.transport
+        if isinstance(getattr(transport, "wrappedProtocol", None), Protocol):
+            # TLS wraps the protocol
+            transport.wrappedProtocol = heir
+        else:
+            transport.protocol = heir
+        heir.makeConnection(transport)
+        if hasattr(transport, "resumeProducing"):
+            transport.resumeProducing()

@@ -1,0 +1,302 @@
+"""The way in: the fast path for keys and requests, and the bounds on what one client can make the reactor do.
+
+Theory. Bytes are taken apart here when they are whole frames as clients send them: final, masked, text or binary, under 64 KiB. Everything
+else is Autobahn's, which is handed the rest as it is whenever it stands between two messages, and keeps it until it stands there again. A key
+costs Autobahn about 25 µs (a masker object of native code, a list of fragments, statistics, observers), and here about 1 µs.
+
+A receiver is in one of three states:
+
+    READING  as above
+    HELD     the client sent more than it may: the transport is not read, what was read waits, for up to a second
+    DEAD     a close frame was sent or answered: what still comes is dropped unread
+
+The bounds: `_SLICE` fast frames in a row before others get their turn, `_SLOW_FRAMES` of Autobahn's kind a second, `limits.MAX_FRAGMENTS` frames a
+message, `limits.MAX_PINGS_PER_SECOND` pings, and as many pongs.
+"""
+
+# twisted.web and autobahn have no types for what is called here
+# mypy: disallow-untyped-calls=False
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
+
+from autobahn.twisted.websocket import WebSocketServerProtocol
+from autobahn.websocket import xormasker
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from computerd.contract import limits
+from computerd.contract.closing import CloseCode
+from computerd.terminal.budget import Budget
+from computerd.wire import frames
+
+if TYPE_CHECKING:
+    from computerd.net.factory import ConnectionFactory
+
+_SLICE: Final = 1000
+_SLOW_FRAMES: Final = 1000.0
+_SLOW_PAUSE: Final = 0.1
+_TEXT_BYTES: Final = 4.0 * limits.MIB
+"""Text that is parsed in a second, in bytes: about 20 ms of work."""
+_NATIVE_FROM: Final = 2000
+"""Bytes from which Autobahn's native masker is faster than one big-integer operation (measured: 8 µs at any size up to it)."""
+
+# opcode, length, mask, and the channel of a binary frame, still masked; then the same with a length of 16 bits
+_SHORT: Final = Struct(">BBII").unpack_from
+_LENGTH: Final = Struct(">H").unpack_from
+_REPEAT: Final = [sum(1 << 32 * i for i in range(n)) for n in range(33)]
+"""Multiplied by a mask: the mask, n times."""
+_TEXT: Final = 0x81
+_BINARY: Final = 0x82
+_SHORT_HEAD: Final = 6
+_LONG_HEAD: Final = 8
+_VALID_CLOSE: Final = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
+
+
+def unmask(data: bytes, start: int, stop: int) -> bytes:
+    """The payload at `data[start:stop]`, whose mask stands in front of it (RFC 6455, section 5.3)."""
+    size = stop - start
+    mask = data[start - 4 : start]
+    if size >= _NATIVE_FROM:
+        payload: bytes = xormasker.create_xor_masker(mask, size).process(data[start:stop])  # type: ignore[attr-defined]
+        return payload
+    key = (mask * (size + 3 >> 2))[:size]
+    return (int.from_bytes(data[start:stop], "big") ^ int.from_bytes(key, "big")).to_bytes(size, "big")
+
+
+class Receiver(WebSocketServerProtocol):
+    """What every connection does with what it receives. Subclasses say what a frame and a text mean.
+
+    Attributes:
+        take_input: Called with the channel and the data of each binary frame.
+        dead: A close frame was sent or answered.
+        heard: Something has come since this was last cleared.
+    """
+
+    factory: ConnectionFactory
+    transport: Any
+    take_input: Callable[[int, bytes], None]
+    dead = False
+    heard = False
+    data: bytes
+    current_frame: Any
+    inside_message: bool
+    _held: IDelayedCall | None = None
+    _log = Logger()
+
+    def connectionMade(self) -> None:
+        """The transport is ours."""
+        super().connectionMade()
+        seconds = self.factory.reactor.seconds
+        self._slow = Budget(_SLOW_FRAMES, 2 * _SLOW_FRAMES, seconds)
+        self._text = Budget(_TEXT_BYTES, _TEXT_BYTES, seconds)
+        self._pings = Budget(limits.MAX_PINGS_PER_SECOND, limits.MAX_PINGS_PER_SECOND, seconds)
+        self._pongs = Budget(limits.MAX_PINGS_PER_SECOND, limits.MAX_PINGS_PER_SECOND, seconds)
+        self._fragments = 0
+
+    # for subclasses
+
+    def take_text(self, text: str) -> None:
+        """A text message."""
+        raise NotImplementedError
+
+    def close(self, code: CloseCode) -> None:
+        """Ends the connection."""
+        raise NotImplementedError
+
+    def peer_closes(self, code: int | None) -> None:
+        """The client has said goodbye."""
+        raise NotImplementedError
+
+    # bytes
+
+    def dataReceived(self, data: bytes) -> None:
+        """Bytes from the client: the hot path."""
+        self.heard = True
+        if self.dead:
+            return
+        if self._held is not None:
+            # of what was in the air when reading stopped; no more comes
+            self.data += data
+            return
+        if self.state == self.STATE_OPEN and self.current_frame is None and not self.inside_message:
+            if self.data:
+                data, self.data = self.data + data, b""
+            try:
+                data = self._fast(data)
+            except Exception:
+                self._log.failure("a frame could not be handled")
+                return
+            if not data:
+                return
+        self._dataReceived(data)
+
+    def _fast(self, data: bytes) -> bytes:
+        """Handles the frames in front. Returns the rest, unless it was kept for the next read."""
+        at = 0
+        end = len(data)
+        take_input = self.take_input
+        for _ in range(_SLICE):
+            if end - at < 10:
+                break
+            opcode, length, mask, channel = _SHORT(data, at)
+            if opcode == _BINARY and 132 <= length < 254:
+                stop = at + length - 122
+                if stop > end:
+                    break
+                size = length - 132
+                words = size + 3 >> 2
+                key = mask * _REPEAT[words] >> 8 * (4 * words - size)
+                payload = (int.from_bytes(data[at + 10 : stop], "big") ^ key).to_bytes(size, "big")
+                at = stop
+                take_input(channel ^ mask, payload)
+                continue
+            stop = self._whole(data, at, end)
+            if stop == 0:
+                return data[at:]
+            if stop > end:
+                break
+            start, at = at, stop
+            self._long(data, start, stop)
+            if self.dead:
+                return b""
+            if self._held is not None:
+                break
+        else:
+            self.hold(0)
+        self.data = data[at:]
+        return b""
+
+    def _whole(self, data: bytes, at: int, end: int) -> int:
+        """Where the frame that begins at `at` ends, maybe beyond `end`; 0 when it is Autobahn's."""
+        opcode, length = data[at], data[at + 1]
+        if opcode not in (_BINARY, _TEXT) or length < 128 or length == 255:
+            return 0
+        if length < 254:
+            size = length - 128
+            # a binary frame without a channel is refused where all frames are
+            return 0 if size < 4 and opcode == _BINARY else at + _SHORT_HEAD + size
+        size = _LENGTH(data, at + 2)[0]
+        # the longer form for a short length is a violation
+        return 0 if size < 126 else at + _LONG_HEAD + size
+
+    def _long(self, data: bytes, start: int, stop: int) -> None:
+        head = _SHORT_HEAD if data[start + 1] < 254 else _LONG_HEAD
+        payload = unmask(data, start + head, stop)
+        self.onMessage(payload, data[start] == _BINARY)
+
+    def onMessage(self, payload: bytes, is_binary: bool) -> None:
+        """A whole message, from here or from Autobahn."""
+        if self.dead:
+            return
+        try:
+            if is_binary:
+                self.take_input(*frames.split(payload))
+            else:
+                self._take_text(payload)
+        except frames.BadFrame:
+            self.close(CloseCode.PROTOCOL_ERROR)
+        except Exception:
+            self._log.failure("a message could not be handled")
+
+    def _take_text(self, payload: bytes) -> None:
+        try:
+            text = payload.decode()
+        except UnicodeDecodeError:
+            self.close(CloseCode.INVALID_TEXT)
+            return
+        if not self._text.take(len(payload)):
+            self.hold(self._text.wait_ms(len(payload)) / 1000)
+        self.take_text(text)
+
+    # holding
+
+    def hold(self, seconds: float) -> None:
+        """Reads nothing more of this client for a while; what was read waits."""
+        if self._held is None and not self.dead:
+            self._held = self.factory.reactor.callLater(seconds, self._go_on)
+            self.transport.pauseProducing()
+
+    def _go_on(self) -> None:
+        self._held = None
+        self.transport.resumeProducing()
+        data, self.data = self.data, b""
+        heard = self.heard
+        self.dataReceived(data)
+        self.heard = heard
+
+    def end_receiving(self) -> None:
+        """From now on everything is dropped unread."""
+        self.dead = True
+        self.data = b""
+        held, self._held = self._held, None
+        if held is not None:
+            held.cancel()
+            self.transport.resumeProducing()
+
+    # what Autobahn finds
+
+    def processData(self) -> bool:
+        """One step of Autobahn's parser, which would go on after a violation and while the client is held."""
+        if self.dead or self._held is not None:
+            return False
+        return bool(super().processData()) and not self.dead
+
+    def onFrameBegin(self) -> None:
+        """A frame begins that the fast path did not take."""
+        if not self._slow.take(1):
+            self.hold(_SLOW_PAUSE)
+        super().onFrameBegin()
+
+    def onMessageBegin(self, is_binary: bool) -> None:
+        """A message begins."""
+        self._fragments = 0
+        super().onMessageBegin(is_binary)
+
+    def onMessageFrameBegin(self, length: int) -> None:
+        """A fragment begins."""
+        self._fragments += 1
+        if self._fragments > limits.MAX_FRAGMENTS:
+            self._fail_connection(CloseCode.MESSAGE_TOO_BIG)
+        super().onMessageFrameBegin(length)
+
+    def onMessageEnd(self) -> None:
+        """A message is complete. Autobahn's own way also fires an event that nobody listens to."""
+        parts, self.message_data = self.message_data, []
+        if not self.dead:
+            self.onMessage(b"".join(parts), self.message_is_binary)
+
+    def onPing(self, payload: bytes) -> None:
+        """The client asks whether we are here."""
+        if self._pings.take(1):
+            self.sendPong(payload)
+        else:
+            self.close(CloseCode.POLICY_VIOLATION)
+
+    def onPong(self, payload: bytes) -> None:
+        """The client is here. Nobody has to answer that often, so it is a flood too."""
+        if not self._pongs.take(1):
+            self.close(CloseCode.POLICY_VIOLATION)
+
+    def onCloseFrame(self, code: int | None, reason: bytes | None) -> bool:
+        """The client says goodbye. True: parse no further."""
+        if self.dead:
+            return True
+        try:
+            (reason or b"").decode()
+        except UnicodeDecodeError:
+            self.close(CloseCode.INVALID_TEXT)
+            return True
+        if code is not None and code not in _VALID_CLOSE:
+            self.close(CloseCode.PROTOCOL_ERROR)
+        else:
+            self.peer_closes(code)
+        return True
+
+    def _fail_connection(self, code: int = CloseCode.PROTOCOL_ERROR, reason: str = "") -> None:
+        """Where Autobahn ends a connection. It would log a warning for each, and go on parsing."""
+        self.failedByMe = True
+        self.close(CloseCode(code))

@@ -1,0 +1,206 @@
+"""One HTTP request: judged when its head is complete, then read, carried out and answered."""
+
+# twisted.web and autobahn have no types for what is called here
+# mypy: disallow-untyped-calls=False
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import TYPE_CHECKING, cast
+
+from attrs import frozen
+from msgspec import Struct
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.interfaces import ISSLTransport
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.web import http
+
+from computerd.api.caller import Caller
+from computerd.contract import limits
+from computerd.contract.decoding import decode_body, decode_query
+from computerd.contract.errors import ApiError, Code, invalid
+from computerd.contract.params import Attach
+from computerd.net import answers
+from computerd.net.answers import Reply
+from computerd.net.credentials import Verified
+from computerd.net.heads import Head
+from computerd.net.routes import Match
+from computerd.wire import strictjson
+
+if TYPE_CHECKING:
+    from computerd.net.httpchannel import Channel
+
+_log = Logger()
+
+
+@frozen
+class Health:
+    """`GET /health`."""
+
+
+@frozen
+class Call:
+    """A method."""
+
+    match: Match
+    caller: Caller
+
+
+@frozen
+class Upgrade:
+    """`GET /connect`. Without a credential, the host's key is not there yet."""
+
+    key: str
+    verified: Verified | None
+    attaches: tuple[Attach, ...]
+
+
+Plan = Health | Call | Upgrade
+
+
+class Request(http.Request):
+    """A request on a `Channel`.
+
+    Attributes:
+        head: Its head.
+        plan: What it is to become, or why it is refused.
+    """
+
+    channel: Channel
+    content: BytesIO
+    head: Head
+    plan: Plan | ApiError
+
+    def gotLength(self, length: int | None) -> None:
+        """The head is complete: nothing of the body has been read, and if the request is refused, nothing will be."""
+        verb, target = self.channel.request_line
+        self.head = Head(
+            verb=verb.decode("ascii", "replace"),
+            target=target.decode("ascii", "replace"),
+            headers=self.requestHeaders,
+            secure=ISSLTransport.providedBy(self.channel.transport),
+            local=self.channel.getHost(),
+            body=length != 0,
+        )
+        try:
+            self.plan = self.channel.site.judge(self.head, self.channel)
+            self._check_body(length)
+        except ApiError as error:
+            self.plan = error
+        except Exception:
+            self.plan = self._internal(Failure())
+        self.content = BytesIO()
+        if length == 0:
+            return
+        if isinstance(self.plan, ApiError):
+            self.requestHeaders.removeHeader(b"Expect")
+            self.channel.refuse(self.plan)
+        else:
+            self.channel.expect_body()
+
+    def _check_body(self, length: int | None) -> None:
+        if length == 0:
+            return
+        if self.head.verb in ("GET", "HEAD"):
+            raise invalid("body", "A GET has no body: put its params in the query.")
+        if length is not None and length > limits.MAX_MESSAGE_BYTES:
+            raise _too_large()
+        kind = (self.head.one("Content-Type") or "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise invalid("Content-Type", "Send the body as application/json.")
+
+    def handleContentChunk(self, data: bytes) -> None:
+        """A piece of the body."""
+        if self.content.tell() + len(data) > limits.MAX_MESSAGE_BYTES:
+            self.channel.refuse(_too_large())
+            return
+        self.channel.count_body(len(data))
+        self.content.write(data)
+
+    def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
+        """The request is complete. Twisted would parse forms and the query here, in ways that nobody needs."""
+        self.method, self.uri, self.clientproto = command, path, version
+        self.process()
+
+    def process(self) -> None:
+        """Carries the plan out."""
+        plan = self.plan
+        if isinstance(plan, ApiError):
+            self._send(self._refusal(plan))
+        elif isinstance(plan, Health):
+            self._send(Reply(200, b'{"status":"ok"}'))
+        elif isinstance(plan, Upgrade):
+            self.channel.site.upgrade(self.channel, self.head, plan)
+        else:
+            self._call(plan)
+
+    def _call(self, plan: Call) -> None:
+        working: Deferred[Reply] = ensureDeferred(self._carry_out(plan))
+        if plan.match.route.verb == "GET":
+            # a long poll whose client has gone; what changes something is never stopped half-way
+            self.notifyFinish().addErrback(lambda _: working.cancel())
+        working.addErrback(self._failed)
+        working.addCallback(self._send)
+
+    async def _carry_out(self, plan: Call) -> Reply:
+        method = plan.match.method
+        answer = await self.channel.site.front.call(method, self._params(plan.match), plan.caller, None)
+        return answers.success(answer.status or plan.match.route.status, answer.result)
+
+    def _params(self, match: Match) -> Struct:
+        if match.route.verb == "GET":
+            return decode_query(match.method.params, self.head.query, match.fields)
+        if self.head.query:
+            raise invalid("query", "This path takes its params in the body, not in the query.")
+        body = self.content.getvalue()
+        return decode_body(match.method.params, _json(body) if body else {}, match.fields, match.route.body)
+
+    # answers
+
+    def _failed(self, failure: Failure) -> Reply:
+        if failure.check(ApiError):
+            return self._refusal(cast("ApiError", failure.value))
+        if failure.check(CancelledError) and self._disconnected:
+            return Reply(503, b"")
+        return self._refusal(self._internal(failure))
+
+    def _internal(self, failure: Failure) -> ApiError:
+        self.request_id = self.channel.site.request_id()
+        _log.failure("request {request_id} failed", failure, request_id=self.request_id)
+        return ApiError(
+            Code.INTERNAL, "The server has failed. Its log says more under the request id: tell its operator."
+        )
+
+    request_id: str | None = None
+
+    def _refusal(self, error: ApiError) -> Reply:
+        self.request_id = self.request_id or self.channel.site.request_id()
+        return answers.refusal(error, self.request_id)
+
+    def _send(self, reply: Reply) -> None:
+        if self._disconnected:
+            return
+        site = self.channel.site
+        self.setResponseCode(reply.status, answers.reason(reply.status))
+        for name, value in reply.lines(self.request_id or site.request_id(), site.date()):
+            self.responseHeaders.setRawHeaders(name, [value])
+        if reply.status == 401 or site.closing:
+            # who has no credential gets no second request on the same connection
+            self.responseHeaders.setRawHeaders(b"Connection", [b"close"])
+            self.channel.persistent = False
+        self.write(reply.body)
+        self.finish()
+
+
+def _too_large() -> ApiError:
+    return ApiError(Code.TOO_LARGE, f"A body has at most {limits.MAX_MESSAGE_BYTES} bytes.")
+
+
+def _json(body: bytes) -> object:
+    try:
+        return strictjson.loads(body)
+    except strictjson.NotJson as error:
+        raise invalid("body", f"The body is not JSON: {error}.") from error
+    except strictjson.TooCostly as error:
+        raise ApiError(Code.TOO_LARGE, f"The body has over {limits.MAX_JSON_TOKENS} values.") from error

@@ -1,0 +1,99 @@
+"""Slows down who presents forged credentials, without locking out anybody else.
+
+The numbers are sshd's (`PerSourcePenalties`, `PerSourceNetBlockSize`): each failure costs an address 5 s, over 15 s it is
+refused without a look at what it sends, at most for 10 minutes; an IPv6 neighbourhood counts as one address.
+
+Addresses of this machine are shared by its owner, by whoever he puts a proxy in front for, and by the agents' own
+programs: a penalty there would let any of them lock the owner out. They only share a budget of signature checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final
+
+from attrs import define, field
+from twisted.internet.address import IPv4Address as TcpAddress
+from twisted.internet.address import IPv6Address as Tcp6Address
+from twisted.internet.interfaces import IAddress
+
+from computerd.contract.errors import ApiError, Code
+
+PENALTY_SECONDS: Final = 5.0
+REFUSED_OVER_SECONDS: Final = 15.0
+MAX_PENALTY_SECONDS: Final = 600.0
+MAX_SOURCES: Final = 65_536
+SHARED_PER_SECOND: Final = 50.0
+"""Forged signatures that all of this machine's own clients may have checked in a second: half a percent of a core."""
+SHARED_BURST: Final = 100.0
+
+
+def source(address: IAddress) -> str | None:
+    """The name under which a peer is counted; None for this machine itself."""
+    if not isinstance(address, TcpAddress | Tcp6Address):
+        return None
+    try:
+        host = ip_address(address.host.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(host, IPv6Address) and host.ipv4_mapped is not None:
+        host = host.ipv4_mapped
+    if host.is_loopback:
+        return None
+    if isinstance(host, IPv4Address):
+        return str(host)
+    return str(IPv6Address(int(host) >> 64 << 64))
+
+
+@define(eq=False)
+class Throttle:
+    """Remembers who failed, as the moment up to which each has to pay.
+
+    Attributes:
+        seconds: A monotonic clock.
+    """
+
+    seconds: Callable[[], float]
+    _until: dict[str | None, float] = field(factory=dict, init=False)
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def check(self, origin: str | None) -> None:
+        """Refuses who has failed too often.
+
+        Raises:
+            ApiError: `rate_limited`, with the time to wait.
+        """
+        until = self._until.get(origin)
+        if until is None:
+            return
+        excess = (
+            until - self.seconds() - (REFUSED_OVER_SECONDS if origin is not None else SHARED_BURST / SHARED_PER_SECOND)
+        )
+        if excess > 0:
+            raise _slow_down(max(1, round(1000 * excess)))
+
+    def failed(self, origin: str | None) -> None:
+        """A forged credential came from there."""
+        now = self.seconds()
+        until = max(now, self._until.pop(origin, 0.0)) + (
+            PENALTY_SECONDS if origin is not None else 1 / SHARED_PER_SECOND
+        )
+        if len(self._until) >= MAX_SOURCES:
+            self._make_room()
+        self._until[origin] = min(until, now + MAX_PENALTY_SECONDS)
+
+    def _make_room(self) -> None:
+        # insertion order is the order of the last failure: who failed longest ago goes first
+        for origin in list(self._until)[: MAX_SOURCES // 16]:
+            del self._until[origin]
+
+
+def _slow_down(wait_ms: int) -> ApiError:
+    return ApiError(
+        Code.RATE_LIMITED,
+        "Too many credentials from this address were not valid: wait, and check the credential.",
+        retry_after_ms=wait_ms,
+    )

@@ -1,0 +1,187 @@
+"""The command line of `opc`, as data for argparse; help and the shells' completion come from the same parser."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+import computerd
+from computerd.opc import words
+from computerd.opc.failure import OWN_FAILURE, USAGE
+from computerd.opc.settings import COLORS
+
+TERMINAL_VERBS: Final = ("shell", "exec")
+MAX_CELLS: Final = 1000
+MAX_LISTED: Final = 5000
+_STATUS: Final = (
+    "It ends with the command's exit code, 128 + the number of the signal that ended it, or 255 if opc itself failed."
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    """One whose usage errors can have a status of their own: 2 could be the remote program's."""
+
+    status = USAGE
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(self.status, f"{self.prog}: {message}\n")
+
+
+def size(text: str) -> tuple[int, int]:
+    """Columns and rows, from `120x40`."""
+    match = re.fullmatch(r"([0-9]{1,4})x([0-9]{1,4})", text)
+    if match is None or not all(1 <= int(number) <= MAX_CELLS for number in match.groups()):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no size: write columns and rows such as 120x40, 1 to {MAX_CELLS} each"
+        )
+    return int(match[1]), int(match[2])
+
+
+def term(text: str) -> str:
+    """A value of TERM that the API takes."""
+    if re.fullmatch(r"[A-Za-z0-9._+-]{1,64}", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a terminal such as xterm-256color")
+    return text
+
+
+def count(text: str) -> int:
+    """How many to list."""
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_LISTED:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {MAX_LISTED}")
+    return int(text)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole parser. What it makes of a `shell` or `exec` is completed by `parse`."""
+    common = _common(argparse.SUPPRESS)
+    top = _Parser(
+        prog="opc",
+        description="Works in sessions of a computerd: terminals, commands, and what there is to know about them.",
+        epilog="`opc VERB --help` says more. The daemon is found by --url, OPC_URL, opc/config.toml, or on this host.",
+        parents=[_common(None)],
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=f"opc {computerd.__version__}")
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_Parser)
+
+    def verb(name: str, summary: str, **more: Any) -> argparse.ArgumentParser:
+        return verbs.add_parser(name, help=summary, parents=[common], allow_abbrev=False, **more)
+
+    shell = verb(
+        "shell",
+        "open a terminal in a session",
+        usage="opc shell [SESSION] [-t | -T] [-e CHAR] [-n] [--size CxR] [--term NAME] [--] [COMMAND [ARG ...]]",
+        description="Opens a terminal in the session, or in your newest one, and makes one if there is none. Without a command: "
+        f"the login shell. It is a tty if standard input is one. {_STATUS}",
+        epilog="At the beginning of a line, ~? lists the escapes.",
+    )
+    _terminal(shell)
+    execute = verb(
+        "exec",
+        "run a command in a session",
+        usage="opc exec [SESSION] [-t] [-n] [--size CxR] [--term NAME] [--] COMMAND [ARG ...]",
+        description="Runs a command in the session, or in your newest one, on pipes unless -t is given. One word is passed to the "
+        f"shell as it is; of several, each arrives as one word. {_STATUS}",
+    )
+    _terminal(execute)
+    sessions = verb("sessions", "list sessions", description="Lists sessions, newest first.")
+    _json(sessions)
+    sessions.add_argument("--all", action="store_true", help="the archived ones too")
+    sessions.add_argument("--limit", type=count, default=50, metavar="N", help="how many at most (default: 50)")
+    schema = verb(
+        "schema",
+        "print the API's schema",
+        description="Prints the API's JSON Schema, or one object, method or table of it.",
+    )
+    schema.add_argument("object", nargs="?", metavar="OBJECT", help="such as Session, terminals.open or errors")
+    _json(verb("version", "print the versions of client and daemon"))
+    completion = verb(
+        "completion",
+        "print a shell's completion script",
+        description='Prints a completion script. For bash: eval "$(opc completion bash)".',
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
+    config = verb("config", "show the settings")
+    actions = config.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser)
+    show = actions.add_parser("show", help="print every setting", parents=[common], allow_abbrev=False)
+    show.add_argument("--origin", action="store_true", help="and where each comes from")
+    _json(show)
+    return top
+
+
+def _common(default: Any) -> _Parser:
+    """What goes with every verb, before or after it. After it, what is not given does not count."""
+    common = _Parser(add_help=False, allow_abbrev=False)
+    group = common.add_argument_group("which daemon, and how to speak")
+    group.add_argument("--url", default=default, help="where the daemon is, such as wss://host.example")
+    group.add_argument("--token-file", default=default, metavar="FILE", help="holds the token; nobody else may read it")
+    group.add_argument("--host", default=default, metavar="NAME", help="a profile of the configuration")
+    group.add_argument("--color", choices=COLORS, default=default, help="whether to colour (default: auto)")
+    group.add_argument("-q", "--quiet", action="store_true", default=default or False, help="say only what went wrong")
+    group.add_argument("-v", "--verbose", action="count", default=default or 0, help="say more; -vv says all")
+    return common
+
+
+def _terminal(verb: argparse.ArgumentParser) -> None:
+    if isinstance(verb, _Parser):
+        verb.status = OWN_FAILURE
+    verb.add_argument("-t", "--tty", action="count", default=0, help="a tty; -tt also if standard input is none")
+    verb.add_argument("-T", "--no-tty", action="store_true", help="pipes, never a tty")
+    verb.add_argument("-e", "--escape", metavar="CHAR", help="the escape character, or none (default: ~)")
+    verb.add_argument("-n", "--no-input", action="store_true", help="do not read standard input")
+    verb.add_argument("--size", type=size, metavar="CxR", help="columns and rows, whatever the window has")
+    verb.add_argument("--term", type=term, metavar="NAME", help="the value of TERM there (default: as here)")
+    verb.add_argument("session", nargs="?", metavar="SESSION", help="its id, cs_…")
+    verb.add_argument("command", nargs="*", metavar="COMMAND", help="what to run, and its arguments")
+
+
+def _json(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--json", action="store_true", help="print JSON, errors too")
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """What the command line asks for.
+
+    Raises:
+        SystemExit: It asks for help, or for nothing that there is: status 2, or 255 for `shell` and `exec`.
+    """
+    top = parser()
+    before, verb, after = _split(top, arguments)
+    if verb not in TERMINAL_VERBS:
+        return top.parse_args(arguments)
+    parsers = _verbs(top)
+    sorted_words = words.sort(after, _valued(parsers[verb]))
+    options = top.parse_args([*before, verb, *sorted_words.flags])
+    options.session, options.command = sorted_words.session, sorted_words.command
+    if verb == "exec" and not options.command:
+        parsers[verb].error("say which COMMAND to run; `opc shell` opens a shell")
+    if any("\0" in word for word in options.command) or options.command == [""]:
+        parsers[verb].error("a COMMAND can't be empty")
+    return options
+
+
+def _split(top: argparse.ArgumentParser, arguments: Sequence[str]) -> tuple[list[str], str | None, list[str]]:
+    """The options before the verb, the verb, and what follows it."""
+    valued = _valued(top)
+    place = 0
+    while place < len(arguments) and arguments[place].startswith("-"):
+        place += 2 if words.takes_next(arguments[place], valued) else 1
+    if place >= len(arguments):
+        return list(arguments), None, []
+    return list(arguments[:place]), arguments[place], list(arguments[place + 1 :])
+
+
+def _valued(verb: argparse.ArgumentParser) -> set[str]:
+    """The options whose value is the next word."""
+    return {name for action in verb._actions if action.nargs is None for name in action.option_strings}
+
+
+def _verbs(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in top._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    raise AssertionError("the parser has verbs")

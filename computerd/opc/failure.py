@@ -1,0 +1,48 @@
+"""What `opc` could not do, said once: a slug for programs, a sentence for people."""
+
+from __future__ import annotations
+
+from typing import Final
+
+OWN_FAILURE: Final = 255
+"""The exit code of `opc shell` and `opc exec` when not the program but the way to it failed, as with ssh(1)."""
+FAILURE: Final = 1
+USAGE: Final = 2
+BY_SIGNAL: Final = 128
+"""Added to a signal's number, as shells do."""
+
+
+class Failure(Exception):  # noqa: N818
+    """Ends the command with one line on standard error.
+
+    Attributes:
+        code: A slug: one of the API's error codes, or one of the client's own: `unreachable`, `link_lost`,
+            `invalid_configuration`, `invalid_answer`, `input_lost`.
+        message: One line for a person, which says what to do next.
+        request_id: What the daemon's log calls the request, if it was refused there.
+    """
+
+    def __init__(self, code: str, message: str, request_id: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.request_id = request_id
+
+    @classmethod
+    def of_body(cls, body: object, otherwise: str) -> Failure:
+        """The failure that an error body of the API describes. `otherwise` is the message when it is none."""
+        if not isinstance(body, dict) or not isinstance(body.get("message"), str):
+            return cls("invalid_answer", otherwise)
+        request_id = body.get("requestId")
+        return cls(
+            str(body.get("code")), one_line(body["message"]), request_id if isinstance(request_id, str) else None
+        )
+
+    def body(self) -> dict[str, object]:
+        """As `--json` prints it."""
+        return {"error": {"code": self.code, "message": self.message, "requestId": self.request_id}}
+
+
+def one_line(text: str) -> str:
+    """`text` without what could steer a terminal or begin another line: it may come from a stranger."""
+    return "".join(character if character.isprintable() else " " for character in text)[:2000]

@@ -1,0 +1,150 @@
+"""Makes the parts from the configuration and joins them: ports to what implements them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import frozen
+
+from computerd.api.dispatch import Api
+from computerd.api.terminals import Terminals
+from computerd.config.settings import Config
+from computerd.host.settings import CgroupLimits, HostSettings
+from computerd.host.spawner import HostSpawner
+from computerd.journal.journal import Journal
+from computerd.net import keyring, keys
+from computerd.net.credentials import Credentials
+from computerd.net.keyring import KeyRing
+from computerd.net.local import KID, LocalSocket
+from computerd.net.service import NetService
+from computerd.net.signer import Signer
+from computerd.session.sessions import Sessions
+from computerd.terminal.slots import Slots
+
+JOURNAL: Final = "journal.db"
+KEYS: Final = "keys"
+
+
+@frozen
+class Surroundings:
+    """What nobody fetches for himself.
+
+    Attributes:
+        reactor: Twisted's; its `seconds` is a monotonic clock.
+        wall: Seconds since the epoch.
+        random: n bytes of a cryptographic source.
+        uid: Of this process.
+    """
+
+    reactor: Any
+    wall: Callable[[], float]
+    random: Callable[[int], bytes]
+    uid: int
+
+
+@frozen
+class Parts:
+    """What a daemon is made of, joined and not yet started."""
+
+    journal: Journal
+    spawner: HostSpawner
+    net: NetService
+
+
+def host_settings(config: Config) -> HostSettings:
+    """What `host` needs to know of the configuration."""
+    agent = config.agent
+    return HostSettings(
+        workspace_root=config.workspace_root,
+        agent_user=agent.user,
+        users=agent.users,
+        allow_system_user=agent.allow_system_user,
+        allow_groups=frozenset(agent.allow_groups),
+        path=agent.path,
+        lang=agent.lang,
+        umask=agent.umask,
+        no_new_privileges=agent.no_new_privileges,
+        open_files=(agent.nofile_soft, agent.nofile_hard),
+        kill_leftovers=agent.kill_leftovers,
+        cgroup_limits=CgroupLimits(agent.processes, agent.memory, agent.cpu_weight),
+    )
+
+
+def assemble(config: Config, around: Surroundings, journal_failed: Callable[[], None]) -> Parts:
+    """Every part of the daemon.
+
+    Raises:
+        HostError, KeyProblem, OSError: The host can't serve as it is configured.
+    """
+    prepare_folders(config)
+    reactor, wall, random = around.reactor, around.wall, around.random
+    keys_now = _keys(config, around)
+    journal = Journal(str(config.state_dir / JOURNAL), reactor, wall, random, journal_failed)
+    spawner = HostSpawner(reactor, host_settings(config), random=random, now=wall)
+    sessions = Sessions(journal, wall, random, reactor)
+    terminals = Terminals(
+        sessions, spawner, Slots(), reactor.seconds, random, lambda function: reactor.callLater(0, function)
+    )
+    credentials = Credentials(keys_now, journal.revocations, wall)
+    signer = Signer.ephemeral(KID, random)
+    net = NetService(
+        reactor=reactor,
+        endpoints=config.listen,
+        front=Api(sessions, terminals, reactor.seconds),
+        keys=keys_now,
+        credentials=credentials,
+        allowed_origins=config.allowed_origins,
+        allowed_hosts=config.allowed_hosts,
+        local=LocalSocket(config.local_socket, signer, credentials, _local_names(around.uid), wall, random),
+        clock=wall,
+        random=random,
+    )
+    return Parts(journal, spawner, net)
+
+
+def prepare_folders(config: Config) -> None:
+    """Makes the state folder, mode 0700, and the workspace root, which the agent's user passes through.
+
+    Raises:
+        OSError: They can't be made.
+    """
+    _make_folder(config.state_dir, 0o700)
+    _make_folder(config.workspace_root, 0o755)
+
+
+def _make_folder(path: Path, mode: int) -> None:
+    if path.is_dir():
+        return
+    # parents as for anybody's folders, and the folder itself with its own mode whatever the umask
+    before = os.umask(0o022)
+    try:
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+    finally:
+        os.umask(before)
+
+
+def _keys(config: Config, around: Surroundings) -> KeyRing:
+    auth = config.auth
+    if auth.public_key is not None:
+        source = keyring.pem_text(auth.public_key)
+    elif auth.public_key_file is not None:
+        source = keyring.pem_file(auth.public_key_file)
+    else:
+        folder = config.state_dir / KEYS
+        keys.make_pair(folder, around.random)
+        source = keyring.own_pair(folder)
+    return KeyRing(source, around.reactor.seconds)
+
+
+def _local_names(uid: int) -> Mapping[int, str]:
+    """Who is given a local credential: root, and the daemon's own user."""
+    names = {0: "root"}
+    try:
+        names[uid] = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        names[uid] = f"uid-{uid}"
+    return names

@@ -1,0 +1,222 @@
+"""The daemon as a service: in which order its parts start and stop, what a signal does, and how a failed start ends.
+
+Start: folders and keys, then the journal, then the listeners; systemd hears READY when all of that is done. Stop, within
+`limits.SHUTDOWN_SECONDS` of SIGTERM: listeners, terminals (hung up, and killed 5 s later), connections (1012), journal, because each
+needs the next to say its last word. A start that can't be ends with one line on standard error and status 78, which systemd is told not to retry.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from attrs import define, field
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import ILogObserver, Logger
+from twisted.python.components import Componentized
+from twisted.python.failure import Failure
+
+import computerd
+from computerd.config.errors import ConfigError
+from computerd.config.loading import load
+from computerd.config.settings import Config
+from computerd.contract import limits
+from computerd.contract.errors import ApiError
+from computerd.host.settings import HostError
+from computerd.journal.refusal import JournalError
+from computerd.net.keys import KeyProblem
+from computerd.net.service import ListenError
+from computerd.tap.log import FORMATS, LineObserver
+from computerd.tap.notify import Notifier
+from computerd.tap.options import Options
+from computerd.tap.parts import Parts, Surroundings, assemble, host_settings
+
+EX_CONFIG: Final = 78
+"""Of sysexits.h: something is wrong with the configuration."""
+EX_SOFTWARE: Final = 70
+"""Of sysexits.h: the journal died."""
+_OPEN_FILES: Final = 16384
+_REFUSALS: Final = (ConfigError, HostError, JournalError, KeyProblem, ListenError, ApiError, OSError)
+"""What a host that can't serve as configured raises."""
+
+
+def makeService(options: Options) -> Daemon:
+    """What twistd runs.
+
+    Raises:
+        SystemExit: With status 78, after one line on standard error.
+    """
+    from twisted.internet import reactor  # noqa: PLC0415 -- twistd installs it first
+
+    try:
+        config = load(options.flags(), os.environ, os.geteuid())
+    except ConfigError as error:
+        sys.stderr.write(f"computerd: {error}\n")
+        raise SystemExit(EX_CONFIG) from None
+    # the wall clock steps; timers must not (and Twisted's default is the wall clock)
+    reactor.seconds = time.monotonic  # type: ignore[method-assign]
+    around = Surroundings(reactor, time.time, os.urandom, os.geteuid())
+    return Daemon(options, config, around, Notifier.from_environ(os.environ, os.getpid()))
+
+
+@define(eq=False, slots=False)
+class Daemon(Service):
+    """The whole daemon.
+
+    Attributes:
+        options: The command line, for reading the configuration again.
+        config: As it was at the start or at the last SIGHUP.
+        around: Reactor, clocks, randomness.
+        notifier: Speaks to systemd.
+    """
+
+    options: Options
+    config: Config
+    around: Surroundings
+    notifier: Notifier
+    parts: Parts | None = field(default=None, init=False)
+    _status: int = field(default=0, init=False)
+    _log = Logger()
+
+    def setServiceParent(self, parent: Any) -> None:
+        """Joins the application, and has it log in our format."""
+        super().setServiceParent(parent)  # type: ignore[no-untyped-call]
+        if isinstance(parent, Componentized):
+            parent.setComponent(ILogObserver, self._observer())  # type: ignore[no-untyped-call]
+
+    def _observer(self) -> LineObserver:
+        parent = getattr(self.options, "parent", None) or {}
+        file = parent.get("logfile")
+        stream = sys.stdout if file in (None, "-") else open(file, "a", encoding="utf-8")  # noqa: SIM115
+        text = "journal" if "JOURNAL_STREAM" in os.environ and stream is sys.stdout else "text"
+        return LineObserver(stream, FORMATS["json" if self.config.log.format == "json" else text])
+
+    # start
+
+    def startService(self) -> None:
+        """Starts everything, or ends the process with status 78."""
+        super().startService()  # type: ignore[no-untyped-call]
+        ensureDeferred(self._start()).addErrback(self._refuse)
+
+    async def _start(self) -> None:
+        os.umask(0o077)
+        _raise_open_files()
+        for notice in self.config.notices:
+            self._log.warn("{notice}", notice=notice)
+        self.parts = parts = assemble(self.config, self.around, self._journal_failed)
+        # an agent's user that can't be used is said now, and not to the first who opens a terminal
+        parts.spawner.account("")
+        await parts.journal.start()
+        await parts.net.listen()
+        signal.signal(signal.SIGHUP, lambda number, frame: self._soon(self.reload))
+        # what is there now stays: a fork need not copy it because a collection touched it
+        gc.collect()
+        gc.freeze()
+        self.notifier.send("READY=1", f"STATUS=listening on {', '.join(self.config.listen)}")
+        self.notifier.feed(self.around.reactor)
+        self._log.info(
+            "computerd {version} is ready at {url}; {host}",
+            version=computerd.__version__,
+            url=parts.net.url(),
+            host="; ".join(f"{name}: {value}" for name, value in parts.spawner.describe().items()),
+        )
+
+    def _refuse(self, failure: Failure) -> None:
+        error = failure.value
+        if isinstance(error, _REFUSALS):
+            text = error.message if isinstance(error, ApiError) else str(error)
+            self._end(EX_CONFIG, text)
+            return
+        self._log.failure("the start failed", failure)
+        self._end(EX_SOFTWARE, f"the start failed: {failure.getErrorMessage()}; the log says more")
+
+    def _journal_failed(self) -> None:
+        self._end(EX_SOFTWARE, "the journal has died, and nothing can be promised without it; the log says more")
+
+    def _end(self, status: int, text: str) -> None:
+        """Ends the process with `status`, after an orderly stop."""
+        sys.stderr.write(f"computerd: {' '.join(text.split())}\n")
+        sys.stderr.flush()
+        self._status = status
+        reactor = self.around.reactor
+        # twistd has no way to end with a status of ours
+        reactor.addSystemEventTrigger("after", "shutdown", self._exit)
+        reactor.callWhenRunning(lambda: reactor.callLater(0, self._stop_reactor))
+
+    def _stop_reactor(self) -> None:
+        reactor = self.around.reactor
+        if reactor.running:
+            reactor.stop()
+
+    def _exit(self) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(self._status)
+
+    def _soon(self, function: Callable[[], None]) -> None:
+        # a signal handler does nothing but this
+        self.around.reactor.callFromThread(function)
+
+    # reload
+
+    def reload(self) -> None:
+        """Reads keys and configuration again. What is wrong is logged, and what was good stays. No terminal is dropped."""
+        self.notifier.send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        parts = self.parts
+        try:
+            self.config = load(self.options.flags(), os.environ, self.around.uid)
+        except ConfigError as error:
+            self._log.error("the configuration stays as it was: {error}", error=error)
+        if parts is not None:
+            parts.spawner.configure(host_settings(self.config))
+            parts.net.reload()
+        self._log.info("keys and limits were read again")
+        self.notifier.send("READY=1")
+
+    # stop
+
+    def stopService(self) -> Deferred[None]:
+        """Ends everything in order, within `limits.SHUTDOWN_SECONDS`."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        return ensureDeferred(self._stop())
+
+    async def _stop(self) -> None:
+        self.notifier.send("STOPPING=1")
+        with contextlib.suppress(ValueError):
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        parts = self.parts
+        if parts is not None:
+            began = self.around.reactor.seconds()
+            # of the ten seconds, the last two are the journal's
+            await self._until(began + limits.SHUTDOWN_SECONDS - 2, self._hang_up(parts))
+            await self._until(began + limits.SHUTDOWN_SECONDS - 0.5, parts.journal.stop())
+        self.notifier.starve()
+
+    async def _hang_up(self, parts: Parts) -> None:
+        await parts.net.stop_accepting()
+        await parts.spawner.shutdown()
+        await parts.net.close_all()
+
+    async def _until(self, deadline: float, work: Deferred[None] | Coroutine[Any, Any, None]) -> None:
+        """Waits for `work`, but not beyond `deadline`; what fails is logged, and the next part still has its turn."""
+        reactor = self.around.reactor
+        waiting = work if isinstance(work, Deferred) else ensureDeferred(work)
+        waiting.addTimeout(max(0.1, deadline - reactor.seconds()), reactor, onTimeoutCancel=lambda *_: None)
+        waiting.addErrback(lambda failure: self._log.failure("a part did not stop in order", failure))
+        await waiting
+
+
+def _raise_open_files() -> None:
+    """Lets this process open as many files as it may; terminals get limits of their own."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

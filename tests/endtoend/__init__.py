@@ -1,0 +1,1 @@
+"""The whole product, as a client meets it."""

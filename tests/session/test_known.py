@@ -1,0 +1,46 @@
+"""The records in memory."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from computerd.session.drafts import stamp
+from computerd.session.known import Known
+from tests.session.fake_journal import seeded
+from tests.session.journal_interface import NOW, a_record, opened, session_id
+
+
+class KnownTests(SynchronousTestCase):
+    """Bounded, and up to date."""
+
+    def test_the_one_used_longest_ago_goes(self) -> None:
+        known = Known(2)
+        known.put(a_record(1))
+        known.put(a_record(2))
+        known.get(session_id(1))
+        known.put(a_record(3))
+        self.assertEqual(
+            [known.get(session_id(number)) is not None for number in (1, 2, 3)],
+            [True, False, True],
+        )
+
+    def test_advance(self) -> None:
+        known = Known()
+        known.put(a_record(1))
+        event = stamp(opened(), lambda: NOW + 7.25, seeded()).event(session_id(1), 3)
+        known.advance(session_id(1), [event], "suspended")
+        record = known.get(session_id(1))
+        assert record is not None
+        self.assertEqual((record.last_seq, record.active_at, record.status), (3, NOW + 7.25, "suspended"))
+
+    def test_what_is_older_than_the_record_changes_nothing(self) -> None:
+        known = Known()
+        known.put(a_record(1))
+        event = stamp(opened(), lambda: NOW - 7, seeded()).event(session_id(1), 2)
+        known.advance(session_id(1), [event], "suspended")
+        self.assertEqual(known.get(session_id(1)), a_record(1))
+
+    def test_an_unknown_session(self) -> None:
+        known = Known()
+        known.advance(session_id(1), [stamp(opened(), lambda: NOW, seeded()).event(session_id(1), 3)], None)
+        self.assertIsNone(known.get(session_id(1)))
