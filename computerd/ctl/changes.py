@@ -40,8 +40,8 @@ class Change(Protocol):
     def will_undo(self) -> str:
         """What taking back does, or why there is nothing to do."""
 
-    def undo(self) -> None:
-        """Takes it back."""
+    def undo(self) -> str | None:
+        """Takes it back. Says what stays all the same, and why."""
 
 
 @frozen
@@ -55,7 +55,7 @@ class User:
 
     def missing(self) -> bool:
         """Whether there is no such user."""
-        return self._entry() is None
+        return self.entry() is None
 
     def will(self) -> str:
         """See `Change`."""
@@ -82,23 +82,25 @@ class User:
 
     def will_undo(self) -> str:
         """See `Change`."""
-        entry = self._entry()
+        entry = self.entry()
         if entry is None:
             return f"the Unix user {self.name} is gone already"
         if entry.pw_uid != self.uid:
             return f"keeps the Unix user {self.name}: it has another uid than the one that was made"
         return f"removes the Unix user {self.name} and its home folder {self.home} with all that is in it"
 
-    def undo(self) -> None:
+    def undo(self) -> str | None:
         """See `Change`."""
-        entry = self._entry()
+        entry = self.entry()
         if entry is not None and entry.pw_uid == self.uid:
             tool("userdel", "--remove", self.name)
             with contextlib.suppress(KeyError):
                 grp.getgrnam(self.name)
                 tool("groupdel", self.name)
+        return None
 
-    def _entry(self) -> pwd.struct_passwd | None:
+    def entry(self) -> pwd.struct_passwd | None:
+        """The user as he is now, if there is one."""
         try:
             return pwd.getpwnam(self.name)
         except KeyError:
@@ -131,13 +133,14 @@ class Folder:
         """See `Change`."""
         return f"removes the folder {self.path}, if it is empty"
 
-    def undo(self) -> None:
+    def undo(self) -> str | None:
         """See `Change`."""
         with contextlib.suppress(FileNotFoundError):
             try:
                 os.rmdir(self.path)
             except OSError as problem:
-                print(f"kept the folder {self.path}: {problem.strerror}")
+                return f"kept the folder {self.path}: {problem.strerror}"
+        return None
 
 
 @frozen
@@ -180,15 +183,16 @@ class File:
             return f"keeps the file {self.path}: it was changed since"
         return f"removes the file {self.path}" if self.before is None else f"puts back the file {self.path} as it was"
 
-    def undo(self) -> None:
+    def undo(self) -> str | None:
         """See `Change`."""
         found = self._found()
-        if found is None or found != self.text:
-            return
+        if found != self.text:
+            return None
         if self.before is None:
             os.unlink(self.path)
         else:
             write(Path(self.path), self.before, self.mode)
+        return None
 
     def _found(self) -> str | None:
         try:

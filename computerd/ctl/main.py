@@ -40,10 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         out=print,
         say=lambda line: print(line, file=sys.stderr, flush=True),
     )
-    return _guarded(context, arguments)
+    return guarded(context, arguments)
 
 
-def _guarded(context: Context, arguments: argparse.Namespace) -> int:
+def guarded(context: Context, arguments: argparse.Namespace) -> int:
+    """Runs the command that was parsed; what it can't do is one line and a status."""
     try:
         status: int = arguments.run(context, arguments)
         sys.stdout.flush()

@@ -68,13 +68,15 @@ class Plan:
         holds_record = isinstance(change, Folder) and Path(change.path) in self.record.parents
         self.keep([] if holds_record else left)
         try:
-            change.undo()
+            kept = change.undo()
         except OSError as problem:
             self.keep(with_it)
             raise CommandError(f"{problem.filename}: {problem.strerror}{_hint()}") from None
         except CommandError:
             self.keep(with_it)
             raise
+        if kept is not None:
+            self.say(kept)
 
     def recorded(self) -> list[Change]:
         """What was made and not yet taken back."""

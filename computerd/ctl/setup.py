@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 from computerd.config import Config
+from computerd.config.options import USER_NAME
 from computerd.ctl.changes import Change, Folder, User
 from computerd.ctl.context import Context
 from computerd.ctl.errors import CommandError
@@ -27,12 +29,20 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], common: a
     )
     command.add_argument("--dry-run", action="store_true", help="only show what would be done")
     command.add_argument("--undo", action="store_true", help="take back what setup did, and nothing else")
-    command.add_argument("--user", metavar="USER", help="the Unix user to make, instead of those of the configuration")
+    command.add_argument(
+        "--user", metavar="USER", type=_name, help="the Unix user to make, instead of those of the configuration"
+    )
     command.set_defaults(run=_run)
 
 
+def _name(text: str) -> str:
+    if not re.fullmatch(USER_NAME, text):
+        raise argparse.ArgumentTypeError("is no name that a Unix user can have")
+    return text
+
+
 def _run(context: Context, arguments: argparse.Namespace) -> int:
-    changes = plan(context.config(), arguments.user, context.say)
+    changes = plan(context.config(), arguments.user, context.out)
     if arguments.undo:
         if not changes.take_back(dry_run=arguments.dry_run):
             context.say("setup has changed nothing here")

@@ -53,6 +53,16 @@ def _from(entry: pwd.struct_passwd, groups: tuple[int, ...]) -> Account:
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir or "/", entry.pw_shell or "/bin/sh")
 
 
+def _can_look_up() -> None:
+    """A look-up that gets no descriptor finds nobody, or a user without groups, and doesn't say why."""
+    try:
+        os.close(os.open("/", os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        raise ApiError(
+            Code.COMPUTER_UNAVAILABLE, f"The Unix user could not be looked up: {error.strerror}. Try again."
+        ) from None
+
+
 def invoking_user() -> Account:
     """The user that this process runs as: all that a daemon without root power has. A uid without an account gets a name of digits."""
     uid, gid = os.getuid(), os.getgid()
@@ -112,6 +122,7 @@ class Accounts:
 
     def _look_up(self, name: str) -> Account:
         self._known.pop(name, None)
+        _can_look_up()
         try:
             entry = pwd.getpwnam(name)
         except (KeyError, ValueError):

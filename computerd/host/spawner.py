@@ -153,15 +153,19 @@ class HostSpawner:
         )
 
     def _open(self, start: Start, child: Reaped, arguments: list[bytes], environment: dict[bytes, bytes]) -> Line:
-        def on_tty(master: int, slave: int) -> None:
-            line = (master, slave, "")  # which the interface's declaration has forgotten
-            self._reactor.spawnProcess(child, arguments[0], arguments, environment, b"/", usePTY=line)  # type: ignore[arg-type]
-
+        # without uid, gid and path Twisted uses posix_spawn, which doesn't copy the daemon
         def on_pipes(stdin: int, stdout: int, stderr: int) -> None:
-            # without uid, gid and path Twisted uses posix_spawn, which doesn't copy the daemon
-            self._reactor.spawnProcess(
-                child, arguments[0], arguments, env=environment, childFDs={0: stdin, 1: stdout, 2: stderr}
-            )
+            descriptors = {0: stdin, 1: stdout, 2: stderr}
+            self._reactor.spawnProcess(child, arguments[0], arguments, environment, childFDs=descriptors)
+
+        def on_tty(master: int, slave: int) -> None:
+            if self.settings.fork:
+                line = (master, slave, "")  # which the interface's declaration has forgotten
+                self._reactor.spawnProcess(child, arguments[0], arguments, environment, b"/", usePTY=line)  # type: ignore[arg-type]
+                return
+            on_pipes(slave, slave, slave)
+            os.close(master)
+            os.close(slave)
 
         if start.size is None:
             return open_pipes(self._reactor, on_pipes)

@@ -35,8 +35,9 @@ def salvage(aside: str, connection: sqlite3.Connection, seconds: Seconds) -> boo
     a disk failed.
     """
     try:
-        # read only, so that the file stays as it was found
-        old = sqlite3.connect(Path(aside).absolute().as_uri() + "?mode=ro", uri=True, isolation_level=None)
+        # read only, so that the file stays as it was found; without a log also no file is made beside it
+        how = "?mode=ro" if os.path.lexists(aside + "-wal") else "?mode=ro&immutable=1"
+        old = sqlite3.connect(Path(aside).absolute().as_uri() + how, uri=True, isolation_level=None)
     except sqlite3.Error:
         return _trust_nobody(connection, seconds)
     try:

@@ -39,6 +39,10 @@ from computerd.net.sender import Sender
 
 CLOSE_SECONDS: Final = 5.0
 """From a close frame to a hard end."""
+MEMBER_UNSENT_BYTES: Final = 24 * limits.MIB
+"""That all of a member's clients together may leave unread: fifty connections at their own limit would be 800 MiB."""
+STRANGER_CLOSE_SECONDS: Final = 1.0
+"""The same for a client whose credential could not be checked."""
 MISSED_PINGS: Final = 2
 _PING: Final = b"\x89\x00"
 
@@ -85,7 +89,7 @@ class Socket(Receiver):
         super().connectionMade()
         # input before the connection is open is nobody's
         self.take_input = lambda channel, data: None
-        self.sender = Sender(self.transport, self._too_much_unsent)
+        self.sender = Sender(self.transport, self._too_much_unsent, self._member_is_over)
         self.factory.roster.arrived(self)
 
     def onConnect(self, request: object) -> tuple[str | None, dict[str, str]]:
@@ -147,10 +151,19 @@ class Socket(Receiver):
         else:
             sender.control(data)
 
+    def unregisterProducer(self) -> None:
+        """What Autobahn calls before it drops a connection."""
+        if self.sender is not None:
+            self.sender.end()
+
     @property
     def unsent(self) -> int:
         """Bytes that wait for the client and can't be held back."""
         return 0 if self.sender is None else self.sender.unsent
+
+    def _member_is_over(self) -> bool:
+        verified = self.opening.verified
+        return verified is not None and self.factory.roster.unsent(verified.caller.member.id) > MEMBER_UNSENT_BYTES
 
     def _too_much_unsent(self) -> None:
         self.close(CloseCode.TOO_MUCH_UNSENT)
@@ -218,7 +231,8 @@ class Socket(Receiver):
 
     def _close_transport(self, half: bool) -> None:
         transport = self.transport
-        self._abort_call = self.factory.reactor.callLater(CLOSE_SECONDS, transport.abortConnection)
+        seconds = STRANGER_CLOSE_SECONDS if self.opening.verified is None else CLOSE_SECONDS
+        self._abort_call = self.factory.reactor.callLater(seconds, transport.abortConnection)
         if half and isinstance(transport, tcp.Connection):
             transport.loseWriteConnection()
         else:

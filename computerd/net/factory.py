@@ -54,6 +54,7 @@ class ConnectionFactory(WebSocketServerFactory):
         random: n bytes of a cryptographic source.
     """
 
+    protocol = Socket  # type: ignore[assignment]
     noisy = False
 
     def __init__(

@@ -61,13 +61,13 @@ class LocalSocket:
         Raises:
             KeyProblem: Somebody listens there, or the folder can't be used.
         """
-        self.url = url
-        self.credentials.own[KID] = self.signer.key.public_key()
         _prepare(self.path)
         try:
             port: IListeningPort = reactor.listenUNIX(str(self.path), _Factory(self, reactor), mode=0o666)
         except Exception as error:
             raise KeyProblem(self.path, f"can't be listened on: {error}") from error
+        self.url = url
+        self.credentials.own[KID] = self.signer.key.public_key()
         return port
 
     def answer(self, uid: int) -> bytes:

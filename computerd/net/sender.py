@@ -66,17 +66,25 @@ def text_frame(message: bytes) -> bytes:
 class Sender:
     """The `Outbox` of one connection.
 
+    Args:
+        transport: Of the connection; no producer is registered on it.
+        overflow: Called when too much is unsent.
+        crowded: Asked once much is unsent: whether it is too much for all of the member's connections together.
+
     Attributes:
         unsent: Bytes of the queue that can't be held back.
         moved: How often the transport has become empty: the client reads.
         ended: Nothing is sent any more.
     """
 
-    def __init__(self, transport: Any, overflow: Callable[[], None]) -> None:
+    def __init__(
+        self, transport: Any, overflow: Callable[[], None], crowded: Callable[[], bool] = lambda: False
+    ) -> None:
         self.unsent = 0
         self.moved = 0
         self._transport = transport
         self._overflow = overflow
+        self._crowded = crowded
         self._pending = False
         self.ended = False
         self._queue: deque[tuple[bytes, bool]] = deque()
@@ -134,7 +142,7 @@ class Sender:
         elif not self.ended:
             self._queue.append((packet, True))
             self.unsent += len(packet)
-            if self.unsent > limits.MAX_UNSENT_BYTES:
+            if self.unsent > limits.MIB and (self.unsent > limits.MAX_UNSENT_BYTES or self._crowded()):
                 self._overflow()
 
     def end(self) -> None:

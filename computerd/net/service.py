@@ -88,6 +88,10 @@ class NetService(Service):
             KeyProblem: The keys can't be used.
         """
         self.keys.open()
+        if not self.keys.ready:
+            self._log.warn(
+                "the host's verification key is not there yet: callers hear that the service is unavailable until it is"
+            )
         try:
             for text in self.endpoints:
                 self.ports.append(await self._listen(text))

@@ -121,7 +121,7 @@ def _unix(path: str, seconds: float) -> socket.socket:
 
 
 def _secured(connection: socket.socket, host: str) -> socket.socket:
-    import ssl  # noqa: PLC0415  30 ms, and mostly the daemon is on this host
+    import ssl  # noqa: PLC0415  a tenth of a plain connection's whole time
 
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2

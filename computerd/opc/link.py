@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from typing import Final, Self
@@ -51,8 +52,6 @@ class Link:
         self._early = early
         self._random = random
         self._unsent = bytearray()
-        # Only a TLS socket keeps what poll(2) does not see; importing ssl to ask is not worth it.
-        self._pending: Callable[[], int] = getattr(connection, "pending", int)
 
     def fileno(self) -> int:
         """For poll(2)."""
@@ -66,7 +65,7 @@ class Link:
     @property
     def buffered(self) -> bool:
         """Whether `receive` has something although the socket may not be readable."""
-        return bool(self._early) or self._pending() > 0
+        return bool(self._early) or (isinstance(self._connection, ssl.SSLSocket) and self._connection.pending() > 0)
 
     def send(self, opcode: Opcode, payload: bytes) -> None:
         """Sends a message, now or with the next `flush`.
@@ -135,8 +134,7 @@ class Link:
 
 
 def _would_block(error: OSError) -> bool:
-    """TLS says it in its own classes, SSLWantReadError and SSLWantWriteError, which are SSL_ERROR_WANT_READ (2) and _WRITE (3)."""
-    return isinstance(error, BlockingIOError) or type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError")
+    return isinstance(error, (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError))
 
 
 def _broken(error: OSError) -> Lost:

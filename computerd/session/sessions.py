@@ -7,29 +7,23 @@ terminals stays `idle`. Opening a terminal wakes a `suspended` session, in the s
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from hashlib import sha256
-from typing import Final
 
-import msgspec
 from attrs import define, field, frozen
 from msgspec import UNSET
 from twisted.internet.defer import Deferred, DeferredLock
 from twisted.internet.interfaces import IReactorTime
 
 from computerd.contract.errors import ApiError, Code
-from computerd.contract.events import SessionCreated, SessionStatusChanged, TerminalClosed, TerminalOpened
+from computerd.contract.events import SessionStatusChanged, TerminalClosed, TerminalOpened
 from computerd.contract.identifiers import SESSION
-from computerd.contract.objects import Actor, Event, Origin, Person, Session, Settings
+from computerd.contract.objects import Actor, Event, Origin, Person, Session
 from computerd.contract.params import CreateSession
-from computerd.session import cursors
+from computerd.session import cursors, making
 from computerd.session.drafts import draft
 from computerd.session.known import Known
 from computerd.session.port import Draft, Journal, Random, Record, Seconds
 from computerd.session.snapshot import snapshot
 from computerd.session.waiting import Waiting
-
-_CREATED_SEQ: Final = 2
-"""Of the last event that creating a session commits."""
 
 
 @frozen
@@ -92,22 +86,21 @@ class Sessions:
             ApiError: `id_conflict` when the id is another's or was used with another body; `unsupported_…` or `feature_unavailable` for
                 what needs an agent.
         """
-        _refuse_agent(params)
-        body_hash = None if params.id is UNSET else _hash(params)
-        record = self._new_record(params, owner, origin, body_hash)
+        making.refuse_what_needs_an_agent(params)
+        record = making.new_record(params, owner, origin, self.seconds, self.random)
         if params.id is not UNSET:
             found = await self._find(params.id)
             if found is not None:
                 return self._again(found, record)
         try:
-            await self.journal.create(record, _beginning(record, actor))
+            await self.journal.create(record, making.beginning(record, actor))
         except ApiError as error:
             found = await self._find(record.id) if error.code is Code.ID_CONFLICT else None
             if found is None:
                 raise
             return self._again(found, record)
         self._known.put(record)
-        return Created(self._snapshot(record), True, _CREATED_SEQ)
+        return Created(self._snapshot(record), True, making.LAST_SEQ)
 
     async def record(self, session_id: str) -> Record:
         """What the journal knows of a session. From memory, when it was used lately.
@@ -242,55 +235,10 @@ class Sessions:
     def _again(self, found: Record, wanted: Record) -> Created:
         if found.owner.id != wanted.owner.id or found.body_hash != wanted.body_hash:
             raise ApiError(Code.ID_CONFLICT, "There is another session with this id; choose another id.", field="id")
-        return Created(self._snapshot(found), False, _CREATED_SEQ)
+        return Created(self._snapshot(found), False, making.LAST_SEQ)
 
     def _snapshot(self, record: Record) -> Session:
         return snapshot(record, self.journal.log_epoch, self.seconds())
-
-    def _new_record(self, params: CreateSession, owner: Person, origin: Origin, body_hash: str | None) -> Record:
-        now = round(self.seconds() * 1000) / 1000
-        return Record(
-            id=SESSION.new(self.random) if params.id is UNSET else params.id,
-            owner=owner,
-            origin=origin,
-            settings=Settings(
-                model=None, effort=None, mode=None, speed=None if params.speed is UNSET else params.speed
-            ),
-            metadata={} if params.metadata is UNSET else params.metadata,
-            title=None if params.title is UNSET else params.title,
-            status="idle",
-            archived=False,
-            body_hash=body_hash,
-            created_at=now,
-            active_at=now,
-            first_seq=1,
-            last_seq=_CREATED_SEQ,
-        )
-
-
-def _beginning(record: Record, actor: Actor) -> list[Draft]:
-    return [
-        draft(SessionCreated(title=record.title, origin=record.origin, settings=record.settings), actor),
-        draft(SessionStatusChanged(from_=None, to="idle"), actor),
-    ]
-
-
-def _hash(params: CreateSession) -> str:
-    return sha256(msgspec.json.encode(params, order="deterministic")).hexdigest()
-
-
-def _refuse_agent(params: CreateSession) -> None:
-    for name, value, code in (
-        ("model", params.model, Code.UNSUPPORTED_MODEL),
-        ("effort", params.effort, Code.UNSUPPORTED_EFFORT),
-        ("mode", params.mode, Code.UNSUPPORTED_MODE),
-    ):
-        if value is not UNSET:
-            raise ApiError(code, f"This server has no agent that offers it; leave out {name}.", field=name)
-    if params.input is not UNSET:
-        raise ApiError(
-            Code.FEATURE_UNAVAILABLE, "This server has no agent that could take the input; leave it out.", field="input"
-        )
 
 
 def _refuse_ahead(seq: int, last_seq: int, name: str) -> None:

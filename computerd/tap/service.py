@@ -143,8 +143,10 @@ class Daemon(Service):
 
     def _end(self, status: int, text: str) -> None:
         """Ends the process with `status`, after an orderly stop."""
-        sys.stderr.write(f"computerd: {' '.join(text.split())}\n")
-        sys.stderr.flush()
+        # not sys.stderr, which twistd has turned into the log
+        if sys.__stderr__ is not None:
+            sys.__stderr__.write(f"computerd: {' '.join(text.split())}\n")
+            sys.__stderr__.flush()
         self._status = status
         reactor = self.around.reactor
         # twistd has no way to end with a status of ours

@@ -15,7 +15,7 @@ class Waiting(Protocol):
 
 
 class Outbox(Protocol):
-    """What a connection sends. Control messages overtake frames that are not yet with the transport, never the other way round."""
+    """What a connection sends, in the order in which it was given. No source gives more than one frame to a full outbox, so nothing waits long."""
 
     def frame(self, channel: int, data: bytes, source: Waiting) -> bool:
         """Sends 1 to 65,532 bytes on `channel`. Always takes them.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -79,15 +80,16 @@ def _check_cost(text: str) -> None:
         return
     structure = _outside_strings(text)
     opening = structure.count("[") + structure.count("{")
-    if opening + structure.count(",") > limits.MAX_JSON_TOKENS:
-        raise TooCostly("the message has too many values")
+    # before the cost: nesting without end is no JSON to a strict reader, however much of it there is
     if opening > limits.MAX_JSON_DEPTH:
         _check_depth(structure)
+    if opening + structure.count(",") > limits.MAX_JSON_TOKENS:
+        raise TooCostly("the message has too many values")
 
 
 def _check_depth(structure: str) -> None:
     depth = 0
-    for bracket in _BRACKET.finditer(structure):
+    for bracket in islice(_BRACKET.finditer(structure), 2 * limits.MAX_JSON_TOKENS):
         depth += 1 if bracket[0] in "[{" else -1
         if depth > limits.MAX_JSON_DEPTH:
             raise NotJson(f"nested over {limits.MAX_JSON_DEPTH} levels deep")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from typing import ClassVar
 
@@ -9,6 +10,37 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from tests.endtoend.client import Client
 from tests.endtoend.computer import Account, Computer, eventually
+
+
+class _Stage:
+    """The daemon of the class whose tests run now: trial knows no fixtures of a class."""
+
+    case: ClassVar[type[ComputerCase] | None] = None
+
+    @classmethod
+    def set_for(cls, case: type[ComputerCase]) -> None:
+        """Has the daemon of `case` run, and no other."""
+        if cls.case is case and case.computer.running:
+            return
+        cls.clear()
+        case.agent = Account.make() if os.geteuid() == 0 else None
+        cls.case = case
+        case.computer = Computer(agent=case.agent, options=case.options, environ=dict(case.environ))
+        if case.agent is not None:
+            case.arrange(case.agent)
+        case.computer.start()
+
+    @classmethod
+    def clear(cls) -> None:
+        """Ends it and removes its user."""
+        case, cls.case = cls.case, None
+        if case is not None:
+            case.computer.remove()
+            if case.agent is not None:
+                case.agent.remove()
+
+
+atexit.register(_Stage.clear)
 
 
 class ComputerCase(SynchronousTestCase):
@@ -26,30 +58,15 @@ class ComputerCase(SynchronousTestCase):
     computer: ClassVar[Computer]
     agent: ClassVar[Account | None]
 
-    @classmethod
-    def setUpClass(cls) -> None:
-        if cls.root_only and os.geteuid() != 0:
-            return
-        cls.agent = Account.make() if os.geteuid() == 0 else None
-        cls.computer = Computer(agent=cls.agent, options=cls.options, environ=dict(cls.environ))
-        try:
-            cls.computer.start()
-        except BaseException:
-            cls.tearDownClass()
-            raise
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        if cls.root_only and os.geteuid() != 0:
-            return
-        cls.computer.remove()
-        if cls.agent is not None:
-            cls.agent.remove()
-
     def setUp(self) -> None:
         if self.root_only and os.geteuid() != 0:
             self.skipTest("needs root: it makes Unix users")
+        _Stage.set_for(type(self))
         self.session = self.computer.session()
+
+    @classmethod
+    def arrange(cls, agent: Account) -> None:
+        """Changes the agent's Unix user before the daemon starts."""
 
     def connect(self, member: str = "alice", *arguments: str) -> Client:
         """A connection that ends with the test."""
@@ -58,5 +75,5 @@ class ComputerCase(SynchronousTestCase):
         return client
 
     def settled(self) -> None:
-        """Nothing of a terminal is left in the daemon."""
-        eventually(lambda: self.computer.footprint()[1:] == (0, 0), "no pseudo-terminal and no child is left")
+        """No terminal is left in the daemon, but its reserve of pseudo-terminals."""
+        eventually(lambda: self.computer.footprint()[1:] == self.computer.at_rest, "no terminal is left")

@@ -74,6 +74,7 @@ class Computer:
     Attributes:
         folder: State and workspaces; removed with it.
         agent: The agent's Unix user; None: the invoking one.
+        at_rest: Pseudo-terminals and children that it holds without any terminal.
     """
 
     agent: Account | None = None
@@ -82,6 +83,7 @@ class Computer:
     port: int = field(factory=free_port)
     folder: Path = field(factory=lambda: Path(tempfile.mkdtemp(prefix="computerd-test-")))
     process: subprocess.Popen[bytes] | None = None
+    at_rest: tuple[int, int] = (0, 0)
     _tokens: dict[tuple[str, ...], str] = field(factory=dict)
 
     def __enter__(self) -> Self:
@@ -92,10 +94,22 @@ class Computer:
         self.remove()
 
     @property
+    def configuration(self) -> Path:
+        """A configuration file that says nothing, so that this machine's says nothing either."""
+        file = self.folder / "empty.toml"
+        file.touch(mode=0o644)
+        return file
+
+    @property
     def pid(self) -> int:
         """The daemon's process."""
         assert self.process is not None
         return self.process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it is there."""
+        return self.process is not None and self.process.poll() is None
 
     @property
     def log(self) -> str:
@@ -130,7 +144,7 @@ class Computer:
         environ = {
             **os.environ,
             "COMPUTERD_LOCAL_SOCKET": str(self.folder / "local.sock"),
-            "COMPUTERD_CONFIG": os.devnull,
+            "COMPUTERD_CONFIG": str(self.configuration),
             **self.environ,
         }
         with open(self.folder / "log", "ab") as log:
@@ -138,6 +152,7 @@ class Computer:
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environ, start_new_session=True
             )
         eventually(self._answers, "the daemon answers", on_failure=lambda: self.log)
+        self.at_rest = self.footprint()[1:]
 
     def _answers(self) -> bool:
         assert self.process is not None
@@ -167,7 +182,7 @@ class Computer:
         return subprocess.run(
             [program("computerctl"), "--state-dir", str(self.folder / "state"), *arguments],
             check=check, capture_output=True, text=True, timeout=WAIT,
-            env={**os.environ, "COMPUTERD_CONFIG": os.devnull},
+            env={**os.environ, "COMPUTERD_CONFIG": str(self.configuration)},
         )  # fmt: skip
 
     def token(self, member: str = "alice", *arguments: str, scopes: tuple[str, ...] = SCOPES) -> str:

@@ -146,7 +146,7 @@ class ConnectionEndTests(ComputerCase):
             client = self.computer.client()
             client.send("terminals.open", sessionId=self.session, cols=80, rows=24, command="sleep 1000")
             reset(client)
-        eventually(lambda: self.computer.footprint()[1:] == (0, 0), "nothing is left", 8)
+        eventually(lambda: self.computer.footprint()[1:] == self.computer.at_rest, "nothing is left", 8)
         types = [event["type"] for event in self.computer.events(self.session)]
         self.assertEqual(types.count("terminal.opened"), types.count("terminal.closed"))
         client = self.connect()
@@ -181,7 +181,7 @@ class ForeignTests(ComputerCase):
         """T1, T3: in the same words as for one that never was; its frames reach nobody."""
         mine, other = self.connect(), self.connect()
         shell = mine.open(self.session, "stty raw -echo; echo go; cat")
-        shell.expect(b"go")
+        shell.expect(b"go\n")
         messages = set()
         for name in (shell.id, "tm_000000000000"):
             for method, more in (("resize", {"cols": 10, "rows": 10}), ("eof", {}), ("close", {})):

@@ -73,14 +73,19 @@ class InputTests(ComputerCase):
         """A frame is never torn: what arrives is a sequence of whole frames."""
         client = self.connect()
         shell = client.open(
-            self.session, "stty raw -echo; echo go; sleep 2; cat | tr -d '\\n' | fold -w 1000 | sort | uniq -c"
+            self.session,
+            "stty raw -echo; echo go; timeout --foreground 2 cat > f; stty sane\n"
+            "echo size=$(wc -c < f)= torn=$(fold -w 10000 f | tr -s a-h | awk 'length != 1' | wc -l)=",
         )
         shell.expect(b"go")
         head = shell.channel.to_bytes(4, "big")
         for letter in b"abcdefgh" * 60:
             client.socket.send(head + bytes([letter]) * 10_000)
-        shell.close()
-        shell.wait()
+        shell.expect(b"size=")
+        size = int(shell.expect(b"=")[:-1])
+        self.assertTrue(1_000_000 <= size < 4_800_000, size)
+        self.assertEqual(size % 10_000, 0)
+        self.assertIn(b"torn=0=", shell.expect(b"torn=") + shell.expect(b"="))
 
     def test_end_of_input_on_pipes(self) -> None:
         """BR-025: closes standard input after what was sent before, and the output still comes."""
@@ -212,7 +217,7 @@ class JobTests(ComputerCase):
     def test_hanging_up_ends_jobs(self) -> None:
         """BR-056: foreground, background and stopped."""
         client = self.connect()
-        for start in (b"sleep 1111\n", b"sleep 1112 &\n", b"sleep 1113\n\x1a"):
+        for start, then in ((b"sleep 1111\n", b""), (b"sleep 1112 &\n", b""), (b"sleep 1113\n", b"\x1a")):
             shell = client.open(self.session, "bash --norc --noprofile -i")
             shell.type(b"PS1=; echo p''id=$$=\n")
             shell.expect(b"pid=")
@@ -221,6 +226,9 @@ class JobTests(ComputerCase):
             name = start[:10].decode()
             eventually(lambda name=name, pid=pid: _children(pid, name), f"{name} runs")
             jobs = _children(pid, name)
+            if then:
+                shell.type(then)
+                shell.expect(b"Stopped")
             shell.close()
             code, signal = shell.wait()
             self.assertEqual((code, signal), (None, "SIGHUP"))

@@ -23,7 +23,7 @@ class SoakTests(ComputerCase):
         client = self.connect()
         client.run(self.session, "true")
         sessions = [self.computer.session() for _ in range(4)]
-        eventually(lambda: self.computer.footprint()[1:] == (0, 0), "at rest")
+        eventually(lambda: self.computer.footprint()[1:] == self.computer.at_rest, "at rest")
         client.socket.close()
         eventually(lambda: self._at_rest(), "no connection is left")
         before = self.computer.footprint()
@@ -45,7 +45,7 @@ class SoakTests(ComputerCase):
 
     def _at_rest(self) -> bool:
         first = self.computer.footprint()
-        return first == self.computer.footprint() and first[1:] == (0, 0)
+        return first == self.computer.footprint() and first[1:] == self.computer.at_rest
 
     def _what_is_there(self) -> str:
         folder = f"/proc/{self.computer.pid}/fd"

@@ -32,7 +32,13 @@ class Play(Protocol):
 
 
 class ProcessInterface(_Base):
-    """Mixed into a TestCase."""
+    """Mixed into a TestCase.
+
+    Attributes:
+        end_of_input: What the program reads when the input ends. A terminal in raw mode hands over the character that is one in others.
+    """
+
+    end_of_input = b""
 
     async def play(self) -> Play:
         """A process that does what it is told, and reads its input."""
@@ -107,12 +113,13 @@ class ProcessInterface(_Base):
     async def test_input_and_its_end(self) -> None:
         play = await self.play()
         recorder = await self._watched(play)
+        await play.say(b"ready")
         self.assertTrue(play.process.write(b"in"))
         self.assertTrue(play.process.write(b"put\n"))
         play.process.eof()
         self.assertTrue(play.process.write(b"too late"))
         play.process.eof()
-        await play.heard(b"input\n")
+        await play.heard(b"input\n" + self.end_of_input)
         await play.exit(0)
         await recorder.finish()
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+import pwd
 import shutil
 import tempfile
 from pathlib import Path
 from typing import Literal
 
 from twisted.internet.task import deferLater
-from twisted.trial.unittest import TestCase
+from twisted.trial.unittest import SkipTest, TestCase
 
 from computerd.contract.identifiers import TERMINAL
 from computerd.host.settings import HostSettings
@@ -44,14 +45,24 @@ def children() -> list[int]:
 
 
 class RealCase(TestCase):
-    """Real processes of a Unix user made for the tests, and a check afterwards that nothing is left."""
+    """Real processes of a Unix user made for the tests, and a check afterwards that nothing is left.
+
+    Attributes:
+        as_root: The daemon is root, and the user one that was made. False: it is who runs the tests. None: whichever it is.
+        fork: See `HostSettings`.
+    """
 
     timeout = 60
     launcher: Literal["perl", "python"] | None = None
+    as_root: bool | None = True
+    fork = True
 
     async def setUp(self) -> None:  # type: ignore[override]
         await deferLater(reactor, 0)  # so that the reactor runs, and has opened what it needs
-        self.person = person("a")
+        if self.as_root is False and os.geteuid() == 0:
+            raise SkipTest("is about a daemon that isn't root: run as an ordinary user")
+        self.as_root = os.geteuid() == 0 if self.as_root is None else self.as_root
+        self.person = person("a") if self.as_root else pwd.getpwuid(os.getuid())
         self.uid = self.person.pw_uid
         self.before = descriptors()
         self.born = set(children())
@@ -65,6 +76,7 @@ class RealCase(TestCase):
             "workspace_root": self.root,
             "agent_user": self.person.pw_name,
             "launcher": self.launcher,
+            "fork": self.fork,
             "spare_terminals": 0,
             "cgroups": False,
         }
@@ -88,10 +100,11 @@ class RealCase(TestCase):
         size: tuple[int, int] | None = (80, 24),
         term: str = "xterm",
         session: str = SESSION_ID,
+        full_after: float = float("inf"),
     ) -> tuple[Process, Recorder]:
         """Starts a program and watches it."""
         process = await self.spawner.spawn(self.begin(command, size, term, session))
-        recorder = Recorder(process=process)
+        recorder = Recorder(process=process, full_after=full_after)
         self.recorders.append(recorder)
         process.start(recorder)
         return process, recorder
@@ -107,15 +120,19 @@ class RealCase(TestCase):
             if recorder.process is not None and recorder.end is None:
                 recorder.process.hang_up()
                 recorder.process.discard()
-        kill_all(self.uid)
+        self._kill_all()
         await self.spawner.shutdown()
         for recorder in self.recorders:
             self.assertEqual(1, recorder.ends)
         shutil.rmtree(self.root)
         gc.collect()
         await until(lambda: set(children()) <= self.born, "no child is left")
-        kill_all(self.uid)
+        self._kill_all()
         self.assertEqual({}, self._opened())
+
+    def _kill_all(self) -> None:
+        if self.as_root:
+            kill_all(self.uid)
 
     def _opened(self) -> dict[str, str]:
         now = descriptors()

@@ -53,6 +53,7 @@ class _RealPlay:
 
 
 class PipeProcessTests(ProcessInterface, RealCase):
+    as_root = None
     size: tuple[int, int] | None = None
 
     async def play(self) -> Play:
@@ -66,6 +67,4 @@ class PipeProcessTests(ProcessInterface, RealCase):
 
 class TtyProcessTests(PipeProcessTests):
     size = (80, 24)
-
-    async def test_input_and_its_end(self) -> None:
-        """On a terminal the end of input is a character: see `test_input`."""
+    end_of_input = b"\x04"

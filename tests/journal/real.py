@@ -14,7 +14,7 @@ from computerd.journal.backlog import Reactor
 from computerd.journal.journal import Journal
 from tests.session.journal_interface import a_record, beginning
 
-the_reactor = cast(Reactor, reactor)
+the_reactor = cast("Reactor", reactor)
 
 
 class JournalCase(TestCase):
@@ -26,6 +26,7 @@ class JournalCase(TestCase):
         self.folder = self.mktemp()
         os.mkdir(self.folder, 0o700)
         self.path = os.path.join(self.folder, "journal.db")
+        self.absolute = os.path.abspath(self.path)
 
     def new_journal(self, path: str | None = None) -> Journal:
         """A journal that is not started."""
@@ -43,6 +44,20 @@ class JournalCase(TestCase):
         record = a_record(number)
         await journal.create(record, beginning(record))
         return record.id
+
+    def size(self, suffix: str = "") -> int:
+        """Bytes of the file, or of one beside it."""
+        return os.path.getsize(self.path + suffix)
+
+    def read(self, name: str = "journal.db") -> bytes:
+        """A file of the folder."""
+        with open(os.path.join(self.folder, name), "rb") as file:
+            return file.read()
+
+    def overwrite(self, name: str, data: bytes) -> None:
+        """Gives a file of the folder another content; it stays the same file."""
+        with open(os.path.join(self.folder, name), "wb") as file:
+            file.write(data)
 
     def query(self, sql: str, path: str | None = None) -> list[tuple[object, ...]]:
         """What another process would read."""

@@ -1,13 +1,30 @@
-"""The real journal keeps the promises of the port."""
+"""The real journal keeps the promises of the port, and its own."""
 
 from __future__ import annotations
 
 import os
-import stat
+import sqlite3
+import threading
+from typing import Any
+
+from twisted.internet.defer import Deferred, gatherResults
 
 from computerd.contract.errors import ApiError, Code
+from computerd.journal.backlog import Job, Outcome
+from computerd.journal.journal import Journal
+from computerd.journal.refusal import UnusableError
+from computerd.journal.thread import Writer
 from tests.journal.real import JournalCase
-from tests.session.journal_interface import JournalInterface, all_events, closed, opened, session_id
+from tests.session.journal_interface import (
+    JournalInterface,
+    a_record,
+    all_events,
+    beginning,
+    closed,
+    opened,
+    session_id,
+    terminal_id,
+)
 
 
 class JournalTests(JournalInterface, JournalCase):
@@ -16,3 +33,207 @@ class JournalTests(JournalInterface, JournalCase):
     async def setUp(self) -> None:  # type: ignore[override]
         super().setUp()
         self.journal = await self.started()
+
+
+class LifeTests(JournalCase):
+    """Started and stopped."""
+
+    def test_nothing_is_taken_before_the_start(self) -> None:
+        error = self.failureResultOf(self.new_journal().append(session_id(1), [opened()]), ApiError).value
+        assert isinstance(error, ApiError)
+        self.assertEqual(error.code, Code.UNAVAILABLE)
+
+    def test_stopped_before_the_start(self) -> None:
+        self.successResultOf(self.new_journal().stop())
+
+    async def test_stop_writes_what_is_queued(self) -> None:
+        journal = await self.started()
+        session = await self.session(journal)
+        appends = [journal.append(session, [opened(number)]) for number in range(100)]
+        await journal.stop()
+        self.assertEqual([self.successResultOf(done)[0].seq for done in appends], list(range(3, 103)))
+        self.assertEqual(self.query("SELECT count(*), max(seq) FROM events"), [(102, 102)])
+        self.failureResultOf(journal.append(session, [opened()]), ApiError)
+
+    async def test_stop_leaves_no_thread_and_no_log(self) -> None:
+        journal = await self.started()
+        await self.session(journal)
+        self.assertIn("journal", [thread.name for thread in threading.enumerate()])
+        await journal.stop()
+        self.assertNotIn("journal", [thread.name for thread in threading.enumerate()])
+        self.assertEqual(
+            sorted(os.listdir(self.folder)), ["journal.db", "journal.db.lock", "journal.db.seen", "reserve.bin"]
+        )
+
+    async def test_started_and_stopped_at_once(self) -> None:
+        journal = self.new_journal()
+        start, stop = journal.start(), journal.stop()
+        await stop
+        self.failureResultOf(start, RuntimeError)
+
+    async def test_all_is_there_after_a_restart(self) -> None:
+        first = await self.started()
+        session = await self.session(first)
+        await first.append(session, [opened(), closed()], status="suspended")
+        record, events, epoch = await first.session(session), await all_events(first), first.log_epoch
+        await first.stop()
+        second = await self.started()
+        self.assertEqual(second.log_epoch, epoch)
+        self.assertRegex(epoch, r"^le_[0-9A-Za-z]{12}$")
+        self.assertEqual(await second.session(session), record)
+        self.assertEqual(list(await all_events(second)), list(events))
+        self.assertEqual((await second.append(session, [opened(2)]))[0].seq, 5)
+
+    async def test_one_folder_one_daemon(self) -> None:
+        await self.started()
+        with self.assertRaises(UnusableError) as caught:
+            await self.new_journal().start()
+        self.assertIn("another computerd", str(caught.exception))
+
+    async def test_grouped(self) -> None:
+        journal = await self.started()
+        session = await self.session(journal)
+        begun = self.commits()
+        for number in range(10):
+            await journal.append(session, [opened(number)])
+        self.assertEqual(len(begun), 10)
+        del begun[:]
+        await gatherResults([journal.append(session, [closed(number)]) for number in range(1000)])
+        self.assertLess(len(begun), 100)
+
+    async def test_a_job_that_breaks_does_not_touch_its_neighbours(self) -> None:
+        journal = await self.started()
+        session = await self.session(journal)
+        release = self.block(journal)
+
+        def break_down(connection: sqlite3.Connection) -> object:
+            connection.execute("UPDATE sessions SET last_seq = 77")
+            raise ZeroDivisionError
+
+        before = journal.append(session, [opened()])
+        broken: Deferred[object] = journal._submit(Job(break_down, True))
+        after = journal.append(session, [closed()])
+        release.set()
+        self.assertEqual([(await before)[0].seq, (await after)[0].seq], [3, 4])
+        with self.assertRaises(ZeroDivisionError):
+            await broken
+
+    async def test_the_thread_dies(self) -> None:
+        failures: list[str] = []
+        journal = self.new_journal()
+        journal.failed = lambda: failures.append("failed")
+        self.addCleanup(journal.stop)
+        await journal.start()
+
+        def die(writer: Writer) -> None:
+            raise SystemError("a bug")
+
+        self.patch(Writer, "_look_around", die)
+        with self.assertRaises(ApiError):
+            await journal.append("cs_none", [opened()], patient=True)
+        while not failures:
+            await _turn()
+        with self.assertRaises(ApiError) as caught:
+            await journal.append("cs_none", [opened()])
+        self.assertEqual(caught.exception.code, Code.UNAVAILABLE)
+
+    async def test_a_changed_row_is_not_served(self) -> None:
+        journal = await self.started()
+        session = await self.session(journal)
+        await journal.append(session, [opened(1, "echo hello")])
+        self.change("UPDATE events SET data = replace(data, 'hello', 'jello') WHERE seq = 3")
+        with self.assertRaises(ApiError) as caught:
+            await all_events(journal)
+        self.assertEqual(caught.exception.code, Code.UNAVAILABLE)
+        self.assertEqual(len(await journal.events(session, after=0, limit=2, types=None)), 2)
+
+    async def test_the_log_does_not_grow_without_end(self) -> None:
+        journal = await self.started()
+        session = await self.session(journal)
+        command = "x" * 10_000
+        for _ in range(40):
+            await journal.append(session, [opened(number, command) for number in range(100)])
+        # 40 MB of events went through it
+        self.assertLess(self.size("-wal"), 16_000_000)
+
+    def commits(self) -> list[int]:
+        """Gets the size of each group from now on."""
+        begun: list[int] = []
+        transaction = Writer._transaction
+
+        def counted(writer: Writer, jobs: list[Job[Any]]) -> list[Outcome]:
+            begun.append(len(jobs))
+            return transaction(writer, jobs)
+
+        self.patch(Writer, "_transaction", counted)
+        return begun
+
+    def block(self, journal: Journal) -> threading.Event:
+        """Keeps the thread busy until the event is set."""
+        release = threading.Event()
+        journal._submit(Job(lambda connection: release.wait(30), False))
+        self.addCleanup(release.set)
+        return release
+
+    def change(self, sql: str) -> None:
+        """What a failing disk might do."""
+        connection = sqlite3.connect(self.path, isolation_level=None)
+        connection.execute(sql)
+        connection.close()
+
+
+class RepairTests(JournalCase):
+    """What a killed daemon left is closed at the next start (T13)."""
+
+    async def test_open_terminals_are_closed(self) -> None:
+        first = await self.started()
+        for number in (1, 2):
+            await self.session(first, number)
+        await first.append(session_id(1), [opened(1), opened(2), closed(1, 3)])
+        await first.append(session_id(2), [opened(3)])
+        await first.stop()
+        second = await self.started()
+        for number, terminal in ((1, 2), (2, 3)):
+            last = (await all_events(second, number))[-1]
+            self.assertEqual(
+                (last.type, last.data, last.actor),
+                ("terminal.closed", {"terminalId": terminal_id(terminal), "exitCode": None}, None),
+            )
+        self.assertEqual([event.seq for event in await all_events(second, 1)], [1, 2, 3, 4, 5, 6])
+        await second.stop()
+        # and only once
+        third = await self.started()
+        self.assertEqual((len(await all_events(third, 1)), len(await all_events(third, 2))), (6, 4))
+
+    async def test_sessions_that_seem_to_work_become_idle(self) -> None:
+        first = await self.started()
+        for number, status in enumerate(("idle", "starting", "running", "waiting", "suspended")):
+            await self.session(first, number)
+            await first.append(session_id(number), [opened(), closed()], status=status)
+        await first.stop()
+        second = await self.started()
+        statuses = {}
+        for number in range(5):
+            record = await second.session(session_id(number))
+            assert record is not None
+            statuses[number] = record.status, record.last_seq
+        self.assertEqual(
+            statuses, {0: ("idle", 4), 1: ("idle", 5), 2: ("idle", 5), 3: ("waiting", 4), 4: ("suspended", 4)}
+        )
+        last = (await all_events(second, 2))[-1]
+        self.assertEqual((last.type, last.data), ("session.status_changed", {"from": "running", "to": "idle"}))
+
+    async def test_created_and_opened_in_one_commit(self) -> None:
+        first = await self.started()
+        record = a_record()
+        await first.create(record, [*beginning(record), opened(4)])
+        await first.stop()
+        second = await self.started()
+        self.assertEqual((await all_events(second))[-1].type, "terminal.closed")
+
+
+async def _turn() -> None:
+    """One turn of the reactor."""
+    from twisted.internet import reactor, task
+
+    await task.deferLater(reactor, 0)

@@ -15,6 +15,7 @@ import os
 import pty
 import secrets
 import signal
+import ssl
 import struct
 import sys
 import termios
@@ -264,7 +265,6 @@ class Connection:
             "terminal.exited",
             {"terminalId": terminal.id, "exitCode": None if name else status, "signal": name},
         )
-        await self.writer.drain()
 
     async def output(self, fd: int, channel: int) -> None:
         loop = asyncio.get_running_loop()
@@ -312,6 +312,7 @@ class Server:
         self.connections.append(connection)
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             await connection.serve()
+        self.connections.remove(connection)
         with contextlib.suppress(ConnectionError):
             writer.close()
 
@@ -346,7 +347,7 @@ class Server:
 
     def told(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """What a test wants to know, or to have done."""
-        for connection in self.connections:
+        for connection in tuple(self.connections):
             if connection.terminals and path == "/_/close":
                 connection.close(body["code"], body["reason"])
             elif connection.terminals and path == "/_/abort":
@@ -365,7 +366,7 @@ class Server:
         writer.close()
 
 
-async def main(folder: str, sessions: list[dict[str, Any]]) -> None:
+async def main(folder: str, sessions: list[dict[str, Any]], *, certified: bool) -> None:
     """Listens on TCP and on `folder`/api.sock, and as the local socket on `folder`/local.sock."""
     server = Server(sessions)
     listening = await asyncio.start_server(server.accept, "127.0.0.1", 0, limit=2 * MIB)
@@ -373,10 +374,17 @@ async def main(folder: str, sessions: list[dict[str, Any]]) -> None:
     url = f"ws://127.0.0.1:{port}"
     await asyncio.start_unix_server(server.accept, f"{folder}/api.sock")
     await asyncio.start_unix_server(lambda r, w: server.local(url, r, w), f"{folder}/local.sock")
-    print(json.dumps({"url": url}), flush=True)
+    secure = None
+    if certified:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(f"{folder}/cert.pem")
+        tls = await asyncio.start_server(server.accept, "127.0.0.1", 0, limit=2 * MIB, ssl=context)
+        secure = f"wss://localhost:{tls.sockets[0].getsockname()[1]}"
+    print(json.dumps({"url": url, "secure": secure}), flush=True)
     async with listening:
         await listening.serve_forever()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], json.loads(sys.argv[2]) if len(sys.argv) > 2 else []))
+    certificate = os.path.exists(f"{sys.argv[1]}/cert.pem")
+    asyncio.run(main(sys.argv[1], json.loads(sys.argv[2]) if len(sys.argv) > 2 else [], certified=certificate))

@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -16,7 +17,7 @@ import tempfile
 import termios
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -47,11 +48,14 @@ class Daemon:
     folder: Path
     process: subprocess.Popen[str]
     url: str
+    secure: str | None
 
     @classmethod
-    def start(cls, *sessions: dict[str, Any]) -> Self:
-        """Starts it and waits until it listens."""
+    def start(cls, *sessions: dict[str, Any], certificate: bytes | None = None) -> Self:
+        """Starts it and waits until it listens; with TLS too if there is a certificate, with its key."""
         folder = Path(tempfile.mkdtemp(prefix="opc-test-"))
+        if certificate is not None:
+            (folder / "cert.pem").write_bytes(certificate)
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.opc.fake_server", str(folder), json.dumps(sessions)],
             cwd=ROOT,
@@ -59,7 +63,8 @@ class Daemon:
             text=True,
         )
         assert process.stdout is not None
-        return cls(folder, process, json.loads(process.stdout.readline())["url"])
+        told = json.loads(process.stdout.readline())
+        return cls(folder, process, told["url"], told["secure"])
 
     def stop(self) -> None:
         """Ends it, if it lives, and takes its folder away."""
@@ -67,9 +72,7 @@ class Daemon:
         self.process.wait()
         assert self.process.stdout is not None
         self.process.stdout.close()
-        for file in (*self.folder.glob("*/*"), *self.folder.glob("*")):
-            file.rmdir() if file.is_dir() else file.unlink()
-        self.folder.rmdir()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def env(self, **more: str) -> dict[str, str]:
         """An environment in which `opc` finds it, and nothing else."""
@@ -79,6 +82,7 @@ class Daemon:
             "OPC_LOCAL_SOCKET": str(self.folder / "local.sock"),
             "PYTHONPATH": ROOT,
             "TERM": "xterm-256color",
+            "NO_COLOR": "1",
             **more,
         }
 
@@ -99,11 +103,19 @@ class Daemon:
         found: list[str] = self.tell("/_/state")["requests"]
         return found
 
-    def run(self, *words: str, stdin: bytes | int = b"", **env: str) -> subprocess.CompletedProcess[bytes]:
+    def run(
+        self, *words: str, stdin: bytes | int = b"", env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
         """Runs `opc` on pipes to its end."""
         feed: dict[str, Any] = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
         return subprocess.run(
-            [*OPC, *words], env=self.env(**env), cwd=self.folder, capture_output=True, timeout=3 * WAIT, check=False, **feed
+            [*OPC, *words],
+            env=self.env(**(env or {})),
+            cwd=self.folder,
+            capture_output=True,
+            timeout=3 * WAIT,
+            check=False,
+            **feed,
         )
 
 
@@ -127,7 +139,13 @@ class Person:
             fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
 
         chosen = {"stdin": slave, "stdout": slave, "stderr": slave, **streams}
-        process = subprocess.Popen(argv, env=env, preexec_fn=controlling, pass_fds=(slave,), **chosen)
+        process = subprocess.Popen(
+            argv,
+            env=env,
+            preexec_fn=controlling,  # noqa: PLW1509  no threads here
+            pass_fds=(slave,),
+            **chosen,
+        )
         return cls(process, master, slave)
 
     def resize(self, columns: int, rows: int) -> None:

@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
-from typing import Any, ClassVar
+from typing import Any
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
@@ -19,27 +19,15 @@ FULL_SCREEN = r"printf '\033[?1049h\033[?25l\033[?1000;1006h\033[?2004h\033[?100
 class OnATty(SynchronousTestCase):
     """Each test has a person who works at one terminal."""
 
-    daemon: ClassVar[Daemon]
+    def setUp(self) -> None:
+        self.daemon = Daemon.start()
+        self.addCleanup(self.daemon.stop)
 
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.daemon = Daemon.start()
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.daemon.stop()
-
-    def person(self, *words: str, daemon: Daemon | None = None, env: dict[str, str] | None = None, **more: Any) -> Person:
-        person = Person.at([*OPC, *words], (daemon or self.daemon).env(**(env or {})), **more)
+    def person(self, *words: str, env: dict[str, str] | None = None, **more: Any) -> Person:
+        person = Person.at([*OPC, *words], self.daemon.env(**(env or {})), **more)
         self.addCleanup(person.leave)
         self.before = person.modes
         return person
-
-    def other(self) -> Daemon:
-        """A daemon that a test may kill."""
-        daemon = Daemon.start()
-        self.addCleanup(daemon.stop)
-        return daemon
 
     def assert_restored(self, person: Person) -> None:
         self.assertEqual(person.modes, self.before)
@@ -130,7 +118,7 @@ class OnATty(SynchronousTestCase):
     def test_a_signal_within_vim(self) -> None:
         if shutil.which("vim") is None:
             raise SkipTest("needs vim")
-        person = self.person("shell", "--", "vim -u NONE -c 'set mouse=a' -c startinsert")
+        person = self.person("shell", "--", "vim -N -u NONE -c 'set showmode mouse=a' -c startinsert")
         person.look(b"-- INSERT --")
         person.type(b"hello")
         person.look(b"hello")
@@ -148,10 +136,9 @@ class OnATty(SynchronousTestCase):
         self.assert_restored(person)
 
     def test_the_daemon_dies(self) -> None:
-        daemon = self.other()
-        person = self.person("shell", "--", FULL_SCREEN + "exec sleep 60", daemon=daemon)
+        person = self.person("shell", "--", FULL_SCREEN + "exec sleep 60")
         person.look(b"fullscreen")
-        daemon.process.kill()
+        self.daemon.process.kill()
         status, shown = person.end()
         self.assertEqual(status, 255)
         self.assertIn(b"?1049l", shown)
@@ -159,13 +146,15 @@ class OnATty(SynchronousTestCase):
         self.assert_restored(person)
 
     def test_the_daemon_closes(self) -> None:
-        daemon = self.other()
-        person = self.person("shell", daemon=daemon)
+        person = self.person("shell")
         person.look(b"$ ")
-        daemon.tell("/_/close", code=4001, reason="x")
+        self.daemon.tell("/_/close", code=4001, reason="x")
         status, shown = person.end()
         self.assertEqual(status, 255)
-        self.assertIn(b"\nopc: the daemon closed the connection (4001: the credential expired or was revoked). Get a new token", shown)
+        self.assertIn(
+            b"\nopc: the daemon closed the connection (4001: the credential expired or was revoked). Get a new token",
+            shown,
+        )
         self.assert_restored(person)
 
     def test_no_daemon(self) -> None:
@@ -174,6 +163,18 @@ class OnATty(SynchronousTestCase):
         self.assertEqual(status, 255)
         self.assertIn(b"opc: found no daemon", shown)
         self.assert_restored(person)
+
+    def test_colour(self) -> None:
+        there = {"OPC_LOCAL_SOCKET": "/nonexistent/local.sock"}
+        for env, coloured in (
+            ({"NO_COLOR": ""}, True),
+            ({"NO_COLOR": "1"}, False),
+            ({"NO_COLOR": "", "TERM": "dumb"}, False),
+        ):
+            _, shown = self.person("shell", env={**there, **env}).end()
+            self.assertEqual(b"\x1b[" in shown, coloured, env)
+        _, shown = self.person("shell", "--color=always", env=there).end()
+        self.assertIn(b"\x1b[1;31mopc:", shown)
 
     def test_suspended_and_continued(self) -> None:
         if shutil.which("bash") is None:
@@ -238,8 +239,14 @@ class OnATty(SynchronousTestCase):
         wait_until(lambda: "terminals.close" in self.daemon.requests(), "a close")
 
     def test_a_defect_restores(self) -> None:
-        breaking = "import computerd.opc.remote as r; r.Remote.tend_in = lambda self, now: 1 / 0 if self.received else 9.0; "
-        argv = [OPC[0], "-c", breaking + "import sys, computerd.opc.main as m; sys.exit(m.main(['shell', '--', sys.argv[1]]))"]
+        breaking = (
+            "import computerd.opc.remote as r; r.Remote.tend_in = lambda self, now: 1 / 0 if self.received else 9.0; "
+        )
+        argv = [
+            OPC[0],
+            "-c",
+            breaking + "import sys, computerd.opc.main as m; sys.exit(m.main(['shell', '--', sys.argv[1]]))",
+        ]
         person = Person.at([*argv, FULL_SCREEN + "exec sleep 60"], self.daemon.env())
         self.addCleanup(person.leave)
         before = person.modes

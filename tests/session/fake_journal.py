@@ -49,7 +49,7 @@ class FakeJournal:
     records: dict[str, Record] = field(factory=dict)
     log: dict[str, list[Event]] = field(factory=dict)
     reads: int = 0
-    _held: list[Callable[[], None]] = field(factory=list)
+    _held: list[Callable[[], object]] = field(factory=list)
     _waiting: list[Callable[[], None]] = field(factory=list)
 
     def create(self, record: Record, drafts: Sequence[Draft]) -> Deferred[Sequence[Event]]:

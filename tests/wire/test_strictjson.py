@@ -37,8 +37,8 @@ class Depth(SynchronousTestCase):
                 self.assertRaises(NotJson, loads, opening * depth + "0" + closing * depth)
 
     def test_j1_nothing_but_opening_brackets(self) -> None:
-        self.assertRaises(NotJson, loads, "[" * 1000)
-        self.assertRaises(TooCostly, loads, "[" * 1_000_000)
+        for count in (1000, 1_000_000):
+            self.assertRaises(NotJson, loads, "[" * count)
 
     def test_width_and_text_are_no_depth(self) -> None:
         self.assertEqual(loads("[" + ",".join(["[]"] * 500) + "]"), [[]] * 500)
