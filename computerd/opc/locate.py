@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
 
 def configured(options: Namespace, env: Mapping[str, str]) -> Settings:
-    """The settings for this command line.
+    """The settings for this command line. To be called once: a token's file may be a pipe, such as the shell's `<(…)`.
 
     Raises:
         Failure: They can't be settled.
@@ -50,13 +50,12 @@ def configured(options: Namespace, env: Mapping[str, str]) -> Settings:
     return settings.resolve(flags, env, files, credentials.read_private)
 
 
-def locate(options: Namespace, env: Mapping[str, str]) -> Place:
-    """The daemon to speak to.
+def locate(found: Settings, env: Mapping[str, str]) -> Place:
+    """The daemon to speak to, as the settings or the local socket say.
 
     Raises:
-        Failure: None was named and none answers on this host, or the settings are unusable.
+        Failure: None was named and none answers on this host, or what was named is unusable.
     """
-    found = configured(options, env)
     if found.url is not None:
         where = address.parse(found.url.value)
         token = found.token.value if found.token is not None else _kept(where, env)

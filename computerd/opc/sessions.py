@@ -32,12 +32,13 @@ def run(options: Namespace, env: Mapping[str, str]) -> int:
     Raises:
         Failure: They can't be listed.
     """
-    place = locate.locate(options, env)
+    settings = locate.configured(options, env)
+    place = locate.locate(settings, env)
     found = listed(place, archived=options.all, limit=options.limit)
     if options.json:
         print(json.dumps({"sessions": found}, ensure_ascii=False))
         return 0
-    color = say.colored(sys.stdout, locate.configured(options, env).color.value, env)
+    color = say.colored(sys.stdout, settings.color.value, env)
     for line in table(found, color=color):
         print(line)
     return 0

@@ -42,7 +42,7 @@ def run(options: Namespace, env: Mapping[str, str]) -> int:
     tty = wants_tty(options, from_tty)
     if options.tty == 1 and not tty:
         speaker.warn("standard input is not a terminal, so there is none for the command either; -tt forces one.")
-    place = locate.locate(options, env)
+    place = locate.locate(settings, env)
     if place.address.exposed and place.token is not None:
         speaker.warn(
             f"the token and all you type cross the network in clear; use wss:// instead of {place.address.url}."

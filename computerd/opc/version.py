@@ -30,7 +30,7 @@ def run(options: Namespace, env: Mapping[str, str]) -> int:
     failure: Failure | None = None
     url = None
     try:
-        place = locate.locate(options, env)
+        place = locate.locate(locate.configured(options, env), env)
         url = place.address.url
         ready = greeting(place)
     except Failure as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -23,7 +25,7 @@ def _feed(pieces: list[bytes]) -> tuple[Ready | Failed | None, bytes]:
 
 def _cut(data: bytes, at: list[int]) -> list[bytes]:
     edges = [0, *sorted(number % (len(data) + 1) for number in at), len(data)]
-    return [data[one:other] for one, other in zip(edges, edges[1:], strict=False)]
+    return [data[one:other] for one, other in pairwise(edges)]
 
 
 class GreetingTests(SynchronousTestCase):

@@ -14,7 +14,8 @@ from tests.host.waiting import until
 
 # Obeys a file that it reads anew after each order: `say TEXT` or `exit CODE`. Its input goes to another file.
 _PUPPET = """
-stty raw -echo 2>/dev/null; cat >heard <&0 &
+exec 3<&0
+stty raw -echo 2>/dev/null; cat >heard <&3 &
 trap 'kill $!; exit 129' TERM
 n=0
 while :; do

@@ -58,7 +58,7 @@ class GatherTests(SynchronousTestCase):
     def test_the_end(self) -> None:
         os.write(self.writer, b"bye" * 1000)
         self.close()
-        self.assertEqual((b"bye" * 1000, Kernel.MORE), self.gather())
+        self.assertEqual((b"bye" * 1000, Kernel.END), self.gather())
         self.assertEqual((b"", Kernel.END), self.gather())
 
     def test_thorough_knows(self) -> None:

@@ -200,7 +200,7 @@ class ImportTests(SynchronousTestCase):
             done = subprocess.run(
                 [sys.executable, "-c", code, *words],
                 env={"PYTHONPATH": ROOT, "OPC_LOCAL_SOCKET": "/nonexistent", "HOME": "/nonexistent"},
-                stdout=subprocess.PIPE,
+                capture_output=True,
                 check=True,
                 text=True,
             )
