@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import ctypes
 import fcntl
 import json
 import os
@@ -233,6 +234,7 @@ class Connection:
         fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", params["rows"], params["cols"], 0, 0))
 
         def controlling() -> None:
+            _die_with_server()
             os.setsid()
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
@@ -245,7 +247,13 @@ class Connection:
     async def on_pipes(self, argv: list[str], env: dict[str, str], number: int) -> Terminal:
         (in_read, in_write), (out_read, out_write), (err_read, err_write) = os.pipe(), os.pipe(), os.pipe()
         process = await asyncio.create_subprocess_exec(
-            *argv, env=env, stdin=in_read, stdout=out_write, stderr=err_write, start_new_session=True
+            *argv,
+            env=env,
+            stdin=in_read,
+            stdout=out_write,
+            stderr=err_write,
+            start_new_session=True,
+            preexec_fn=_die_with_server,
         )
         for fd in (in_read, out_write, err_write):
             os.close(fd)
@@ -285,6 +293,11 @@ class Connection:
     def close(self, code: int, reason: str) -> None:
         self.protocol.send_close(code, reason)
         self.flush()
+
+
+def _die_with_server() -> None:
+    """A test may kill the server; then its programs have to go too. PR_SET_PDEATHSIG of prctl(2) is 1."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def _read(fd: int) -> bytes:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -54,12 +54,14 @@ class EscapesTests(SynchronousTestCase):
     def test_none(self) -> None:
         self.assertEqual(typed(b"~.\r~.", None), [b"~.\r~."])
 
+    @settings(deadline=None)
     @given(st.text("~.?#\x1a\r\nab", max_size=30), st.integers(0, 30))
     def test_pieces_do_not_matter(self, text: str, cut: int) -> None:
         data = text.encode()
         escapes = Escapes(b"~")
         self.assertEqual(joined([*escapes.feed(data[:cut]), *escapes.feed(data[cut:])]), typed(data))
 
+    @settings(deadline=None)
     @given(st.binary(max_size=100).filter(lambda data: b"~" not in data))
     def test_nothing_else_is_touched(self, data: bytes) -> None:
         self.assertEqual(b"".join(p for p in typed(data) if isinstance(p, bytes)), data)

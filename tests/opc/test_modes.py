@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -109,6 +109,7 @@ class ModesTests(SynchronousTestCase):
         modes.feed(b"\x1b[?1000h")
         self.assertEqual(modes.undo(), b"\x1b[?1000l")
 
+    @settings(deadline=None)
     @given(st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join), st.lists(st.integers(0, 200), max_size=6))
     def test_pieces_do_not_matter(self, output: bytes, cuts: list[int]) -> None:
         places = [0, *sorted(min(cut, len(output)) for cut in cuts), len(output)]
@@ -116,10 +117,12 @@ class ModesTests(SynchronousTestCase):
         self.assertEqual(undone(*cut), undone(output))
         self.assertEqual(undone(*(bytes([byte]) for byte in output)), undone(output))
 
+    @settings(deadline=None)
     @given(st.binary(max_size=200))
     def test_any_bytes(self, output: bytes) -> None:
         self.assertEqual(undone(*(bytes([byte]) for byte in output)), undone(output))
 
+    @settings(deadline=None)
     @given(st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join))
     def test_undoing_leaves_nothing_to_undo(self, output: bytes) -> None:
         self.assertEqual(undone(output, undone(output)), b"")

@@ -258,7 +258,8 @@ class OnPipes(SynchronousTestCase):
         argv = [
             OPC[0],
             "-c",
-            quick + "import sys, computerd.opc.main as m; sys.exit(m.main(['exec', '-q', 'echo ready; sleep 60']))",
+            quick
+            + "import sys, computerd.opc.main as m; sys.exit(m.main(['exec', '-q', 'echo ready; exec sleep 60']))",
         ]
         process = subprocess.Popen(
             argv, env=self.daemon.env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE

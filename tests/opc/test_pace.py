@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -50,6 +50,7 @@ class PaceTests(SynchronousTestCase):
         self.assertAlmostEqual(wait, 16384 / RATE)
         self.assertGreaterEqual(pace.room(wait + 1e-9), 16384)
 
+    @settings(deadline=None)
     @given(st.lists(st.tuples(st.floats(0, 2), st.floats(0, 3), st.integers(1, BURST)), max_size=200))
     def test_the_daemon_never_drops(self, steps: list[tuple[float, float, int]]) -> None:
         """However long each frame is under way, and each confirmation back."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 from websockets import frames
@@ -24,10 +24,12 @@ class WebSocketTests(SynchronousTestCase):
         self.assertEqual(encode(Opcode.TEXT, b"Hello", bytes.fromhex("37fa213d")).hex(), "818537fa213d7f9f4d5158")
         self.assertEqual(Decoder().feed(bytes.fromhex("810548656c6c6f")), [Message(Opcode.TEXT, b"Hello")])
 
+    @settings(deadline=None)
     @given(PAYLOADS, st.binary(min_size=4, max_size=4))
     def test_masking_twice_is_nothing(self, payload: bytes, key: bytes) -> None:
         self.assertEqual(mask(mask(payload, key), key), payload)
 
+    @settings(deadline=None)
     @given(st.sampled_from([Opcode.TEXT, Opcode.BINARY]), PAYLOADS, st.binary(min_size=4, max_size=4))
     def test_they_understand_us(self, opcode: Opcode, payload: bytes, key: bytes) -> None:
         server = Protocol(Side.SERVER)
@@ -36,7 +38,16 @@ class WebSocketTests(SynchronousTestCase):
         assert isinstance(frame, frames.Frame)
         self.assertEqual((int(frame.opcode), bytes(frame.data)), (opcode, payload))
 
-    @given(st.lists(st.tuples(st.sampled_from([1, 2]), PAYLOADS, st.integers(1, 4)), max_size=5), st.integers(1, 5000))
+    @settings(deadline=None)
+    @given(
+        st.lists(
+            st.tuples(
+                st.sampled_from([1, 2]), st.binary(max_size=300) | st.integers(0, 3000).map(bytes), st.integers(1, 4)
+            ),
+            max_size=3,
+        ),
+        st.integers(1, 5000),
+    )
     def test_we_understand_them(self, messages: list[tuple[int, bytes, int]], cut: int) -> None:
         data, expected = b"", []
         for opcode, payload, parts in messages:
@@ -76,6 +87,7 @@ class WebSocketTests(SynchronousTestCase):
             for _ in range(300):
                 decoder.feed(sent(0, bytes(65536), fin=False))
 
+    @settings(deadline=None)
     @given(st.binary(max_size=100))
     def test_any_bytes(self, data: bytes) -> None:
         decoder = Decoder()

@@ -42,6 +42,7 @@ class WordsTests(SynchronousTestCase):
         ):
             self.assertEqual(takes_next(word, VALUED), takes, word)
 
+    @settings(deadline=None)
     @given(st.lists(st.text()))
     def test_nothing_after_the_separator_is_looked_at(self, words: list[str]) -> None:
         self.assertEqual(sort(["-t", "--", *words], VALUED), Words(["-t"], None, words))
@@ -50,11 +51,12 @@ class WordsTests(SynchronousTestCase):
         self.assertIsNone(command_line([]))
         self.assertEqual(command_line(["a | b"]), "a | b")
 
+    @settings(deadline=None)
     @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=2))
     def test_several_words_are_words(self, words: list[str]) -> None:
         self.assertEqual(shlex.split(command_line(words) or ""), words)
 
-    @settings(max_examples=25)
+    @settings(max_examples=25, deadline=None)
     @given(
         st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20), min_size=1)
     )
