@@ -20,7 +20,7 @@ def command(arguments: list[str], folder: Path) -> list[str]:
     """What runs trial. Arguments that begin with a dash go to trial, the others name what to run."""
     options = [argument for argument in arguments if argument.startswith("-")]
     names = [argument for argument in arguments if not argument.startswith("-")] or ["tests"]
-    return [sys.executable, "-m", "twisted.trial", f"--temp-directory={folder / 'trial'}", *options, *names]
+    return [sys.executable, "-m", "twisted.trial", f"--temp-directory={folder / 't'}", *options, *names]
 
 
 def counts(line: str) -> dict[str, int] | None:
@@ -46,7 +46,7 @@ def closing(figures: dict[str, int], status: int) -> tuple[str, int]:
 def main(arguments: list[str]) -> int:
     """Runs trial in the project's top folder."""
     top = Path(__file__).resolve().parent.parent
-    folder = Path(tempfile.mkdtemp(prefix="computerd-tests-"))
+    folder = Path(tempfile.mkdtemp(prefix="cd-"))  # short: a Unix socket's path has 108 bytes at most
     folder.chmod(0o755)  # Unix users of the tests have to get through
     figures: dict[str, int] = {}
     try:

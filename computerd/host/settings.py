@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
 from attrs import field, frozen
+
+from computerd.host.ptyprocess import possible
 
 DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 DEFAULT_LANG: Final = "C.UTF-8"
@@ -14,6 +17,10 @@ DEFAULT_LANG: Final = "C.UTF-8"
 
 class HostError(Exception):
     """The host can't serve as it is configured. The message is one line that says what to do."""
+
+
+def _names(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(names)
 
 
 @frozen
@@ -54,15 +61,15 @@ class HostSettings:
         cgroup_limits: Of each session.
         spare_terminals: Pseudo-terminals kept open, so that an owner can enter a machine that has run out of them.
         launcher: `perl` or `python`; None takes the fastest that works here.
-        fork: Start programs on a terminal by Twisted's `usePTY`, which copies the daemon; otherwise by posix_spawn, and the launcher
-            takes the terminal itself: half the time, and a third of the reactor's stall.
+        fork: Start programs on a terminal by a fork of the daemon, as Twisted does; otherwise by posix_spawn, and the launcher
+            takes the terminal itself: half the time, and a third of the reactor's stall. Old kernels need the fork.
     """
 
     workspace_root: Path = field(converter=Path)
     agent_user: str | None = None
     users: Mapping[str, str] = field(factory=dict)
     allow_system_user: bool = False
-    allow_groups: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    allow_groups: frozenset[str] = field(default=frozenset(), converter=_names)
     path: str = DEFAULT_PATH
     lang: str = DEFAULT_LANG
     umask: int = 0o022
@@ -76,4 +83,4 @@ class HostSettings:
     cgroup_limits: CgroupLimits = CgroupLimits()
     spare_terminals: int = 8
     launcher: Literal["perl", "python"] | None = None
-    fork: bool = True
+    fork: bool = field(factory=lambda: not possible(os.uname().release))

@@ -6,7 +6,7 @@ import errno
 import os
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, fail
@@ -22,6 +22,7 @@ from computerd.host.launcher import Launcher, failure
 from computerd.host.line import Line, Terminals, open_pipes, open_tty, tty_group
 from computerd.host.opening import Opening, Reaped
 from computerd.host.process import HostProcess
+from computerd.host.ptyprocess import by_posix_spawn
 from computerd.host.settings import HostSettings
 from computerd.host.workspaces import Workspaces
 from computerd.terminal.port import Process, Start
@@ -159,13 +160,12 @@ class HostSpawner:
             self._reactor.spawnProcess(child, arguments[0], arguments, environment, childFDs=descriptors)
 
         def on_tty(master: int, slave: int) -> None:
+            line: Any = (master, slave, "")  # which the interface's declaration has forgotten
             if self.settings.fork:
-                line = (master, slave, "")  # which the interface's declaration has forgotten
-                self._reactor.spawnProcess(child, arguments[0], arguments, environment, b"/", usePTY=line)  # type: ignore[arg-type]
+                self._reactor.spawnProcess(child, arguments[0], arguments, environment, b"/", usePTY=line)
                 return
-            on_pipes(slave, slave, slave)
-            os.close(master)
-            os.close(slave)
+            with by_posix_spawn():
+                self._reactor.spawnProcess(child, arguments[0], arguments, environment, usePTY=line)
 
         if start.size is None:
             return open_pipes(self._reactor, on_pipes)

@@ -63,7 +63,7 @@ def host_settings(config: Config) -> HostSettings:
         agent_user=agent.user,
         users=agent.users,
         allow_system_user=agent.allow_system_user,
-        allow_groups=frozenset(agent.allow_groups),
+        allow_groups=agent.allow_groups,
         path=agent.path,
         lang=agent.lang,
         umask=agent.umask,

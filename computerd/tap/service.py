@@ -25,7 +25,7 @@ from twisted.python.components import Componentized
 from twisted.python.failure import Failure
 
 import computerd
-from computerd.config.errors import ConfigError
+from computerd.config.errors import EX_CONFIG, ConfigError
 from computerd.config.loading import load
 from computerd.config.settings import Config
 from computerd.contract import limits
@@ -39,8 +39,6 @@ from computerd.tap.notify import Notifier
 from computerd.tap.options import Options
 from computerd.tap.parts import Parts, Surroundings, assemble, host_settings
 
-EX_CONFIG: Final = 78
-"""Of sysexits.h: something is wrong with the configuration."""
 EX_SOFTWARE: Final = 70
 """Of sysexits.h: the journal died."""
 _OPEN_FILES: Final = 16384

@@ -55,7 +55,7 @@ class RealCase(TestCase):
     timeout = 60
     launcher: Literal["perl", "python"] | None = None
     as_root: bool | None = True
-    fork = True
+    fork = False
 
     async def setUp(self) -> None:  # type: ignore[override]
         await deferLater(reactor, 0)  # so that the reactor runs, and has opened what it needs

@@ -70,7 +70,7 @@ class ArgumentsTests(SynchronousTestCase):
         limits = f"7=1024:{min(16384, ceiling)} 4=0:0".encode()
         wanted = [b"perl", b"1,2", b"tty", b"1500:5", b"", b"22", limits, b"200", b"1", b"1500:1501,1501,27", b"/w/cs"]
         wanted += [b"/home/agent", b"agent", b"/bin/zsh", b"/usr/local/bin:/usr/bin:/bin", b"C.UTF-8", b"xterm"]
-        self.assertEqual(wanted, self.arguments())
+        self.assertEqual(wanted, self.arguments(fork=True))
 
     def test_on_pipes_with_a_command(self) -> None:
         start = Start("cs_0123456789abcdef", "tm_0123456789ab", "mb_1", "écho", "dumb", None)

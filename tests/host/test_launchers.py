@@ -440,17 +440,21 @@ class PythonLauncherTests(PerlLauncherTests):
     launcher = "python"
 
 
-class WithoutForkTests(PerlLauncherTests):
-    """The launcher takes the terminal itself."""
+class ByForkTests(PerlLauncherTests):
+    """Twisted forks, as on old kernels."""
 
-    fork = False
+    fork = True
+
+
+class TerminalTests(RealCase):
+    """Whose the terminal is before the program runs."""
 
     async def test_the_terminal_is_roots_until_it_is_the_programs(self) -> None:
         seen: list[tuple[int, int]] = []
         spawn = self.spawner._reactor.spawnProcess
 
         def look(*arguments: Any, **named: Any) -> Any:
-            found = os.fstat(named["childFDs"][0])
+            found = os.fstat(named["usePTY"][1])
             seen.append((found.st_uid, found.st_mode & 0o777))
             return spawn(*arguments, **named)
 

@@ -86,7 +86,7 @@ class RefusalTests(RealCase):
         return None
 
     async def test_no_process_can_be_started(self) -> None:
-        for name, size in (("fork", (80, 24)), ("posix_spawnp", None)):
+        for name, size in (("posix_spawn", (80, 24)), ("posix_spawnp", None)):
             for code in (errno.EAGAIN, errno.ENOMEM):
                 self.patch(os, name, failing(code))
                 error = await self.refused(size)
