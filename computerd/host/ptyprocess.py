@@ -14,7 +14,7 @@ Twisted offers no way to choose the class that `reactor.spawnProcess(…, usePTY
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -33,7 +33,7 @@ class SpawnedPTYProcess(process.PTYProcess):
         uid: int | None,
         gid: int | None,
         executable: bytes,
-        args: Sequence[bytes],
+        args: list[bytes],
         environment: Mapping[bytes, bytes],
         kwargs: Mapping[str, int],
     ) -> bool:
@@ -42,7 +42,7 @@ class SpawnedPTYProcess(process.PTYProcess):
             return False
         slave = kwargs["slavefd"]
         actions = [(os.POSIX_SPAWN_DUP2, slave, number) for number in range(3)]
-        self.pid = os.posix_spawn(executable, args, environment, file_actions=actions)
+        self.pid = os.posix_spawn(executable, args, environment, file_actions=actions)  # type: ignore[assignment]
         self.status = -1
         return True
 
