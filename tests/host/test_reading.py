@@ -56,9 +56,9 @@ class GatherTests(SynchronousTestCase):
         self.assertEqual((4 * 4096, Kernel.MORE), (len(data), kernel))
 
     def test_the_end(self) -> None:
-        os.write(self.writer, b"bye" * 1000)
+        os.write(self.writer, b"bye" * 1365)
         self.close()
-        self.assertEqual((b"bye" * 1000, Kernel.END), self.gather())
+        self.assertEqual((b"bye" * 1365, Kernel.END), self.gather())
         self.assertEqual((b"", Kernel.END), self.gather())
 
     def test_thorough_knows(self) -> None:
