@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from computerd.tap.making import makeService
 from computerd.tap.options import Options
-from computerd.tap.service import makeService
 
 __all__ = ["Options", "makeService"]

@@ -6,7 +6,7 @@ import os
 import pwd
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from attrs import frozen
 
@@ -15,6 +15,7 @@ from computerd.api.terminals import Terminals
 from computerd.config.settings import Config
 from computerd.host.settings import CgroupLimits, HostSettings
 from computerd.host.spawner import HostSpawner
+from computerd.journal.database import FILE
 from computerd.journal.journal import Journal
 from computerd.net import keyring, keys
 from computerd.net.credentials import Credentials
@@ -24,9 +25,6 @@ from computerd.net.service import NetService
 from computerd.net.signer import Signer
 from computerd.session.sessions import Sessions
 from computerd.terminal.slots import Slots
-
-JOURNAL: Final = "journal.db"
-KEYS: Final = "keys"
 
 
 @frozen
@@ -83,7 +81,7 @@ def assemble(config: Config, around: Surroundings, journal_failed: Callable[[], 
     prepare_folders(config)
     reactor, wall, random = around.reactor, around.wall, around.random
     keys_now = _keys(config, around)
-    journal = Journal(str(config.state_dir / JOURNAL), reactor, wall, random, journal_failed)
+    journal = Journal(str(config.state_dir / FILE), reactor, wall, random, journal_failed)
     spawner = HostSpawner(reactor, host_settings(config), random=random, now=wall)
     sessions = Sessions(journal, wall, random, reactor)
     terminals = Terminals(
@@ -134,7 +132,7 @@ def _keys(config: Config, around: Surroundings) -> KeyRing:
     elif auth.public_key_file is not None:
         source = keyring.pem_file(auth.public_key_file)
     else:
-        folder = config.state_dir / KEYS
+        folder = config.state_dir / keys.FOLDER
         keys.make_pair(folder, around.random)
         source = keyring.own_pair(folder)
     return KeyRing(source, around.reactor.seconds)

@@ -8,6 +8,7 @@ needs the next to say its last word. A start that can't be ends with one line on
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import resource
@@ -44,25 +45,6 @@ EX_SOFTWARE: Final = 70
 _OPEN_FILES: Final = 16384
 _REFUSALS: Final = (ConfigError, HostError, JournalError, KeyProblem, ListenError, ApiError, OSError)
 """What a host that can't serve as configured raises."""
-
-
-def makeService(options: Options) -> Daemon:
-    """What twistd runs.
-
-    Raises:
-        SystemExit: With status 78, after one line on standard error.
-    """
-    from twisted.internet import reactor  # noqa: PLC0415 -- twistd installs it first
-
-    try:
-        config = load(options.flags(), os.environ, os.geteuid())
-    except ConfigError as error:
-        sys.stderr.write(f"computerd: {error}\n")
-        raise SystemExit(EX_CONFIG) from None
-    # the wall clock steps; timers must not (and Twisted's default is the wall clock)
-    reactor.seconds = time.monotonic  # type: ignore[method-assign]
-    around = Surroundings(reactor, time.time, os.urandom, os.geteuid())
-    return Daemon(options, config, around, Notifier.from_environ(os.environ, os.getpid()))
 
 
 @define(eq=False, slots=False)
@@ -118,6 +100,7 @@ class Daemon(Service):
         # what is there now stays: a fork need not copy it because a collection touched it
         gc.collect()
         gc.freeze()
+        _give_back_memory()
         self.notifier.send("READY=1", f"STATUS=listening on {', '.join(self.config.listen)}")
         self.notifier.feed(self.around.reactor)
         self._log.info(
@@ -212,6 +195,13 @@ class Daemon(Service):
         waiting.addTimeout(max(0.1, deadline - reactor.seconds()), reactor, onTimeoutCancel=lambda *_: None)
         waiting.addErrback(lambda failure: self._log.failure("a part did not stop in order", failure))
         await waiting
+
+
+def _give_back_memory() -> None:
+    """Returns to the system what the start has freed; only glibc knows how, and it has no other use for it."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _raise_open_files() -> None:

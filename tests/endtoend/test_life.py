@@ -6,15 +6,21 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.endtoend.client import Client, ConnectionClosed, http, raw
-from tests.endtoend.computer import Account, Computer, alive, eventually
+from tests.endtoend.computer import Account, Computer, alive, eventually, free_port
 
 
 class LifeCase(SynchronousTestCase):
@@ -115,11 +121,30 @@ class ReloadTests(LifeCase):
         shell = client.open(computer.session(), "stty raw -echo; echo go; cat")
         shell.expect(b"go")
         assert computer.process is not None
-        computer.process.send_signal(signal.SIGHUP)
-        time.sleep(0.5)
+        self.reload(computer)
         shell.type(b"still here")
         shell.expect(b"still here")
         self.assertIsNone(computer.process.poll())
+
+    def test_a_reload_reads_limits_anew(self) -> None:
+        """For terminals that are opened from then on; a configuration that is wrong changes nothing."""
+        computer = self.computer()
+        session, client = computer.session(), computer.client()
+        computer.configuration.write_text('[agent]\numask = "027"\nnofile_soft = 333\n')
+        self.reload(computer)
+        self.assertEqual(client.run(session, "umask; ulimit -Sn")[0].split(), [b"0027", b"333"])
+        computer.configuration.write_text('[agent]\numask = "nonsense"\n')
+        self.reload(computer)
+        self.assertEqual(client.run(session, "umask; ulimit -Sn")[0].split(), [b"0027", b"333"])
+        self.assertIn("agent.umask", computer.log)
+
+    def reload(self, computer: Computer) -> None:
+        """SIGHUP, and waits until it was heeded."""
+        said = "were read again"
+        before = computer.log.count(said)
+        assert computer.process is not None
+        computer.process.send_signal(signal.SIGHUP)
+        eventually(lambda: computer.log.count(said) > before, "the reload is done")
 
     def test_a_key_that_appears_later_is_picked_up(self) -> None:
         """4503 and 503 until the configured key is there, then service without a restart."""
@@ -273,6 +298,45 @@ class LocalTests(LifeCase):
             idle.append(one)
             self.addCleanup(one.close)
         self.assertIn("token", ask_local(computer.folder / "local.sock"))
+
+
+class TlsTests(LifeCase):
+    """`wss`, on an endpoint beside the plain one."""
+
+    def test_a_terminal_over_tls(self) -> None:
+        folder = Path(self.mktemp()).absolute()
+        folder.mkdir()
+        key, certificate = make_certificate(folder)
+        port = free_port()
+        computer = self.computer("--listen", f"ssl:{port}:interface=127.0.0.1:privateKey={key}:certKey={certificate}")
+        trusting = ssl.create_default_context(cafile=str(certificate))
+        with Client.to(f"wss://127.0.0.1:{port}/connect", computer.token(), ssl=trusting) as client:
+            out, code, _ = client.run(computer.session(), "seq 1 200000", tty=False)
+        self.assertEqual((len(out), code), (1_288_895, 0))
+
+
+def make_certificate(folder: Path) -> tuple[Path, Path]:
+    """A key and a certificate for 127.0.0.1 that it has signed itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    key_file, certificate_file = folder / "key.pem", folder / "cert.pem"
+    key_file.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    return key_file, certificate_file
 
 
 class NotifyTests(LifeCase):
