@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attrs import define, field
+from twisted.logger import Logger
 
 from computerd.api.caller import Caller
 from computerd.terminal.channels import Channels
@@ -24,7 +25,15 @@ class Connection:
     caller: Caller
     outbox: Outbox
     channels: Channels = field(factory=Channels)
+    _log = Logger()
 
     def gone(self) -> None:
-        """The connection has ended: so do its terminals."""
+        """The connection has ended: so do its terminals. What it sent in vain is said once, for whoever looks for lost input."""
         self.channels.close_all()
+        if self.channels.strays or self.channels.dropped:
+            self._log.info(
+                "{connection} has ended; not delivered: {frames} frames for channels that were not open, {bytes} bytes of input over the limit",
+                connection=self.id,
+                frames=self.channels.strays,
+                bytes=self.channels.dropped,
+            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from attrs import define, field
 from msgspec import Struct
@@ -22,6 +22,8 @@ Work = Callable[[Any, Caller], Awaitable[Struct | Answer]]
 """A method that works over HTTP and WebSocket alike."""
 SocketWork = Callable[[Any, Caller, Connection], Awaitable[Struct]]
 """A method that needs the connection."""
+_TIMED: Final = (results.Pong, results.Attached, results.TurnSent)
+"""Results that say how long the request took."""
 
 
 @define(eq=False)
@@ -62,12 +64,10 @@ class Api:
         """Whether the method has its work yet."""
         return method.name in self._work or method.name in self._socket_work
 
-    async def call(self, method: Method, params: Struct, caller: Caller, connection: Connection | None) -> Answer:
-        """Access, then work, then the result. `connection` is None over HTTP.
-
-        Raises:
-            ApiError: A refusal for the caller.
-        """
+    async def call(
+        self, method: Method, params: Struct, caller: Caller, connection: Connection | None, arrived: float
+    ) -> Answer:
+        """See `Front`."""
         if connection is not None:
             _check_input_limit(connection)
         access.check_scope(method.access, caller)
@@ -78,11 +78,14 @@ class Api:
             answer = await self._socket_work[method.name](params, caller, connection)
         else:
             raise ApiError(Code.NOT_FOUND, f"{method.name} is served over WebSocket only: connect to /connect.")
-        return answer if isinstance(answer, Answer) else Answer(answer)
+        answer = answer if isinstance(answer, Answer) else Answer(answer)
+        if isinstance(answer.result, _TIMED):
+            answer.result.timing = objects.Timing(server_us=round((self.seconds() - arrived) * 1e6))
+        return answer
 
     async def _ping(self, params: Struct, caller: Caller, connection: Connection) -> results.Pong:
-        started = self.seconds()
-        return results.Pong(timing=objects.Timing(server_us=round((self.seconds() - started) * 1e6)))
+        # `call` says how long it took, as it does for every method that tells
+        return results.Pong(timing=objects.Timing(server_us=0))
 
 
 def _check_input_limit(connection: Connection) -> None:

@@ -31,8 +31,17 @@ class Front(Protocol):
     def serves(self, method: Method) -> bool:
         """Whether the method has its work yet."""
 
-    async def call(self, method: Method, params: Struct, caller: Caller, connection: Connection | None) -> Answer:
-        """Access, then work, then the result. `connection` is None over HTTP.
+    async def call(
+        self, method: Method, params: Struct, caller: Caller, connection: Connection | None, arrived: float
+    ) -> Answer:
+        """Access, then work, then the result.
+
+        Args:
+            method: Its row.
+            params: An instance of the method's params.
+            caller: Who calls.
+            connection: On which; None over HTTP.
+            arrived: When the request was there, in seconds of the monotonic clock that the front has too.
 
         Raises:
             ApiError: A refusal for the caller.

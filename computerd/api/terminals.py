@@ -22,9 +22,8 @@ from computerd.contract.errors import ApiError, Code
 from computerd.contract.params import OfTerminal, OpenTerminal, ResizeTerminal
 from computerd.contract.rules import check_open
 from computerd.session.port import Record
-from computerd.session.sessions import Sessions
+from computerd.session.sessions import Sessions, refuse_archived
 from computerd.terminal.budget import Budget
-from computerd.terminal.outbox import Outbox
 from computerd.terminal.port import Process, Spawner, Start
 from computerd.terminal.slots import Slots
 from computerd.terminal.terminal import Terminal
@@ -55,7 +54,7 @@ class Terminals:
         check_open(params)
         record = await self.sessions.record(params.session_id)
         access.check_terminal_owner(caller, record.owner.id)
-        _check_not_archived(record)
+        refuse_archived(record)
         self.slots.take(record.id)
         start = _start(params, record, identifiers.TERMINAL.new(self.random))
         try:
@@ -65,12 +64,12 @@ class Terminals:
             raise
         terminal = self._terminal(start, process, connection)
         if connection.channels.closed:
-            self._forsake(terminal, connection)
+            _forsake(terminal)
             raise ApiError(Code.UNAVAILABLE, "The connection has ended.")
         try:
             await self.sessions.terminal_opened(record.id, terminal.id, start.command, caller.actor)
         except BaseException:
-            self._forsake(terminal, connection)
+            _forsake(terminal)
             raise
         terminal.on_gone = lambda gone, code: self._closed(gone, code, connection)
         connection.channels.add(terminal)
@@ -96,22 +95,16 @@ class Terminals:
 
     def _terminal(self, start: Start, process: Process, connection: Connection) -> Terminal:
         channel, error_channel = connection.channels.reserve(start.size is not None)
-        outbox: Outbox = connection.outbox
         return Terminal(
             id=start.terminal_id,
             session_id=start.session_id,
             channel=channel,
             error_channel=error_channel,
-            outbox=outbox,
+            outbox=connection.outbox,
             process=process,
             budget=Budget(limits.INPUT_BYTES_PER_SECOND, limits.INPUT_BYTES_PER_SECOND, self.seconds),
             on_gone=lambda gone, code: self._released(gone, connection),
         )
-
-    def _forsake(self, terminal: Terminal, connection: Connection) -> None:
-        """Ends a process whose opener will never hear of it."""
-        terminal.abandon()
-        terminal.start()
 
     def _released(self, terminal: Terminal, connection: Connection) -> None:
         connection.channels.remove(terminal)
@@ -126,6 +119,12 @@ class Terminals:
         written.addErrback(lambda failure: self._log.failure("terminal.closed was not journaled", failure))
 
 
+def _forsake(terminal: Terminal) -> None:
+    """Ends a process whose opener will never hear of it. It is started all the same, because that is how its end is heard."""
+    terminal.abandon()
+    terminal.start()
+
+
 def _start(params: OpenTerminal, record: Record, terminal_id: str) -> Start:
     tty = params.tty
     default_term = "xterm-256color" if tty else "dumb"
@@ -138,11 +137,3 @@ def _start(params: OpenTerminal, record: Record, terminal_id: str) -> Start:
         term=default_term if params.term is UNSET else params.term,
         size=size,
     )
-
-
-def _check_not_archived(record: Record) -> None:
-    if record.archived:
-        raise ApiError(
-            Code.FEATURE_UNAVAILABLE,
-            "The session is archived: take it out of the archive before you open a terminal on it.",
-        )

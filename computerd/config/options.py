@@ -150,7 +150,10 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "A Unix socket on which root, and the user that the daemon runs as, get a credential without being asked for one.",
         _always(Path("/run/computerd/local.sock")),
         lambda place: place.runtime() / "computerd" / "local.sock",
-        shown=('"/run/computerd/local.sock"', "`$XDG_RUNTIME_DIR/computerd/local.sock`"),
+        shown=(
+            '"/run/computerd/local.sock"',
+            "`$XDG_RUNTIME_DIR/computerd/local.sock`, without that variable `$XDG_STATE_HOME/computerd/local.sock`",
+        ),
         flag="local-socket",
         metavar="PATH",
     ),

@@ -17,7 +17,7 @@ class Code(StrEnum):
     UNSUPPORTED_EFFORT = "unsupported_effort"
     UNSUPPORTED_MODE = "unsupported_mode"
     INVALID_ANSWER = "invalid_answer"
-    ANSWER_WITH_SECRET = "answer_with_secret"  # noqa: S105
+    ANSWER_WITH_SECRET = "answer_with_secret"  # noqa: S105  # a code, no secret
     INVALID_PATH = "invalid_path"
     INVALID_ARCHIVE = "invalid_archive"
     INVALID_CURSOR = "invalid_cursor"
@@ -34,7 +34,7 @@ class Code(StrEnum):
     SUBAGENT_NOT_FOUND = "subagent_not_found"
     TERMINAL_NOT_FOUND = "terminal_not_found"
     PATH_NOT_FOUND = "path_not_found"
-    SECRET_NOT_FOUND = "secret_not_found"  # noqa: S105
+    SECRET_NOT_FOUND = "secret_not_found"  # noqa: S105  # a code, no secret
     ID_CONFLICT = "id_conflict"
     IDEMPOTENCY_CONFLICT = "idempotency_conflict"
     ASK_CLOSED = "ask_closed"
@@ -209,6 +209,11 @@ class ApiError(Exception):
         if self.retry_after_ms is not None:
             body["retryAfterMs"] = self.retry_after_ms
         return body
+
+
+def internal() -> ApiError:
+    """What a caller hears of a defect of the server's: where it is told, and nothing about it."""
+    return ApiError(Code.INTERNAL, "The server has failed. Its log says more under the request id: tell its operator.")
 
 
 def invalid(field: str | None, message: str) -> ApiError:

@@ -16,11 +16,19 @@ from attrs import frozen
 from computerd.config import Config
 from computerd.contract.errors import ApiError
 from computerd.ctl.finding import Finding, good, note, wrong
-from computerd.ctl.key import FOLDER
 from computerd.host.accounts import Accounts
 from computerd.host.settings import HostSettings
 from computerd.journal.database import FILE
-from computerd.net.keys import PRIVATE, KeyProblem, NoKeyYet, load_private, load_public, parse_public, thumbprint
+from computerd.net.keys import (
+    FOLDER,
+    PRIVATE,
+    KeyProblem,
+    NoKeyYet,
+    load_private,
+    load_public,
+    parse_public,
+    thumbprint,
+)
 
 ROOM_WANTED: Final = 256 << 20
 """Bytes free for the journal, so that it does not fail within the day."""

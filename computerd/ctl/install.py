@@ -58,7 +58,7 @@ def _run(context: Context, arguments: argparse.Namespace) -> int:
         context.say("everything is there already")
     if not arguments.dry_run:
         context.say(
-            "next: computerctl setup && systemctl daemon-reload && sysctl --system && systemctl enable --now computerd"
+            f"next: computerctl setup && systemctl daemon-reload && sysctl -p {SYSCTL} && systemctl enable --now computerd"
         )
     return 0
 
@@ -107,13 +107,14 @@ def check_owner(program: Path) -> None:
     """
     if re.search(r"\s", str(program)):
         raise CommandError(
-            f"{program}: a unit can't name a path with blanks in it; install computerd into /usr/lib/computerd"
+            f"{program}: a unit can't name a path with blanks in it; install computerd into another folder, in its source folder: "
+            "python3 -m venv /usr/lib/computerd && /usr/lib/computerd/bin/pip install ."
         )
     for start in (program, Path(os.path.realpath(program)), programs.TOP / "computerd"):
         for place in (start, *start.parents):
             state = place.stat()
             if state.st_uid != 0 or (state.st_mode & 0o022 and not state.st_mode & stat.S_ISVTX):
                 raise CommandError(
-                    f"{place} can be changed by others than root, who would then run as root; install computerd into a folder of root's: "
-                    "python3 -m venv /usr/lib/computerd && /usr/lib/computerd/bin/pip install computerd"
+                    f"{place} can be changed by others than root, who would then run as root; install computerd into a folder of root's, "
+                    "in its source folder: python3 -m venv /usr/lib/computerd && /usr/lib/computerd/bin/pip install ."
                 )

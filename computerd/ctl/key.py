@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final
 
 from computerd.ctl.context import Context
 from computerd.ctl.errors import CommandError
-from computerd.net.keys import PRIVATE, make_pair
+from computerd.net.keys import FOLDER, PRIVATE, make_pair
 from computerd.net.signer import Signer
-
-FOLDER: Final = "keys"
-"""In the state folder."""
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser) -> None:

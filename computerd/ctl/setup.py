@@ -65,9 +65,15 @@ def _changes(config: Config, user: str | None, *, workspaces: bool) -> Iterator[
     root = os.geteuid() == 0
     if user is not None and not root:
         raise CommandError("only root can make a Unix user: run this as root")
-    yield from _folders(config.state_dir, STATE_MODE)
+    folders = [*_folders(config.state_dir, STATE_MODE)]
     if workspaces:
-        yield from _folders(config.workspace_root, WORKSPACES_MODE)
+        folders += _folders(config.workspace_root, WORKSPACES_MODE)
+    # Both may lie in one folder that is missing, such as ~/.local.
+    seen: set[str] = set()
+    for folder in folders:
+        if folder.path not in seen:
+            yield folder
+        seen.add(folder.path)
     if root:
         for name in dict.fromkeys([user] if user is not None else [config.agent.user, *config.agent.users.values()]):
             yield User(name)

@@ -29,7 +29,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], common: a
     create.add_argument("--email", type=_label, help="the member's mail address")
     create.add_argument("--admin", action="store_true", help="it may do what any owner may")
     create.add_argument(
-        "--scope", action="append", default=[], type=Scope, choices=list(Scope), metavar="SCOPE",
+        "--scope", action="append", default=[], type=_scope, metavar="SCOPE",
         help=f"what it is good for, repeatable: {', '.join(Scope)}",
     )  # fmt: skip
     create.add_argument(
@@ -56,6 +56,12 @@ def _label(text: str) -> str:
     if not _LABEL.fullmatch(text):
         raise argparse.ArgumentTypeError("must have 1 to 255 characters and no control characters")
     return text
+
+
+def _scope(text: str) -> Scope:
+    if text not in list(Scope):
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(Scope)}, not {text!r}")
+    return Scope(text)
 
 
 def _ttl(text: str) -> int:

@@ -82,7 +82,7 @@ class Tryout:
     def _make_user(self) -> None:
         plan = setup.plan_user(self.config, self.config.agent.user, self.say)
         if plan.carry_out(dry_run=False):
-            self.say("computerctl setup --undo takes that back")
+            self.say(f"{programs.computerctl(sys.argv[0])} setup --undo takes that back")
 
     @contextlib.contextmanager
     def _daemon(self, folder: Path) -> Iterator[str]:

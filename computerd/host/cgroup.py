@@ -128,9 +128,9 @@ class Cgroups:
         if not (SESSION.matches(session_id) and TERMINAL.matches(terminal_id)):
             raise ValueError(f"not ids: {session_id!r}, {terminal_id!r}")
         session = self.base / session_id
-        if not session.exists():
-            session.mkdir()
-            self._limit(session)
+        session.mkdir(exist_ok=True)
+        # each time: the limits may have been read anew since the session's last terminal
+        self._limit(session)
         terminal = session / terminal_id
         terminal.mkdir()
         return str(terminal / "cgroup.procs")
@@ -141,8 +141,8 @@ class Cgroups:
             ("memory", "memory.max", self.limits.memory),
             ("cpu", "cpu.weight", self.limits.weight),
         ):
-            if value is not None and controller in self._controllers:
-                (session / name).write_text(str(value))
+            if controller in self._controllers:
+                (session / name).write_text("max" if value is None else str(value))
 
     def vacate(self, session_id: str, terminal_id: str) -> None:
         """A terminal has ended: removes its cgroup and its session's, now or when the last process has left them."""

@@ -156,7 +156,7 @@ def _become(arguments: Sequence[str]) -> NoReturn:
             "TERM": term,
         }
         try:
-            os.execve(program, [name, "-c", *command] if command else ["-" + name], environment)  # noqa: S606
+            os.execve(program, [name, "-c", *command] if command else ["-" + name], environment)  # noqa: S606  # no shell between is what is wanted
         except OSError as error:
             number = error.errno or 0
         if number not in _MISSING:

@@ -20,6 +20,7 @@ Both launchers take the same arguments, each a string, `""` for none:
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import resource
@@ -43,6 +44,8 @@ _NUMBERS: Final[Mapping[str, str]] = {
     "x86_64": "59,436,112,13,14,302,157,250,126,116,115,119,120,117,118",
     "aarch64": "221,436,157,134,135,261,167,219,91,159,158,149,150,147,148",
 }
+# what no second attempt cures: somebody must change something
+_FOR_GOOD: Final = frozenset({errno.EPERM, errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ELOOP})
 
 
 @frozen
@@ -158,25 +161,15 @@ def _limits(settings: HostSettings) -> str:
             soft, hard = min(soft, ceiling), min(hard, ceiling)
         return f"{what}={min(soft, hard)}:{hard}"
 
-    limits = [
-        capped(resource.RLIMIT_NOFILE, *settings.open_files),
-        capped(resource.RLIMIT_CORE, settings.core_bytes, settings.core_bytes),
-    ]
-    if settings.processes is not None:
-        limits.append(capped(resource.RLIMIT_NPROC, settings.processes, settings.processes))
-    return " ".join(limits)
+    # not RLIMIT_NPROC, which counts all that the user runs anywhere: a session's cgroup has a limit of its own
+    open_files = capped(resource.RLIMIT_NOFILE, *settings.open_files)
+    return f"{open_files} {capped(resource.RLIMIT_CORE, settings.core_bytes, settings.core_bytes)}"
 
 
 def failure(stage: str, number: int, account: Account) -> ApiError:
     """What the caller is told when the launcher failed at `stage` with errno `number`."""
     why = f" ({os.strerror(number)})" if number else ""
-    if stage == "folder" and number in (
-        1,
-        2,
-        13,
-        20,
-        40,
-    ):  # EPERM ENOENT EACCES ENOTDIR ELOOP: somebody must change something
+    if stage == "folder" and number in _FOR_GOOD:
         return ApiError(
             Code.COMPUTER_NOT_SET_UP,
             f"The Unix user \"{account.name}\" can't enter the session's workspace{why}. It must belong to that user, "

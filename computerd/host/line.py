@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from attrs import define, field
-from twisted.internet.interfaces import IReactorFDSet
+from twisted.internet.interfaces import IDelayedCall, IReactorFDSet
 
 from computerd.host.descriptor import Descriptor
 from computerd.host.reading import MAX_READ, TTY_CHUNK, Source
@@ -117,7 +117,7 @@ def tty_group() -> int | None:
 
 
 @define(eq=False)
-class Terminals:
+class Ptys:
     """Opens pseudo-terminals, and keeps a few for when the system has none left (4,096 by default, for everybody together)."""
 
     _wanted: int
@@ -159,12 +159,17 @@ class Terminals:
 
 
 def open_tty(
-    reactor: IReactorFDSet, terminals: Terminals, size: tuple[int, int], start: Callable[[int, int], None]
+    reactor: IReactorFDSet,
+    later: Callable[[float, Callable[[], None]], IDelayedCall],
+    terminals: Ptys,
+    size: tuple[int, int],
+    start: Callable[[int, int], None],
 ) -> Line:
     """Opens a pseudo-terminal and starts a process on it.
 
     Args:
         reactor: Where it is read and written.
+        later: Calls after so many seconds.
         terminals: Where it comes from.
         size: Columns and rows.
         start: Starts the process with a master and a slave, and closes both if it returns.
@@ -182,7 +187,7 @@ def open_tty(
         _start(start, master, slave)
         descriptor = Descriptor(reactor, master)
         # With a slave of our own, an end before the exit can't be: a program may close its terminal and open it again.
-        return Line([Source(Stream.OUTPUT, descriptor, TTY_CHUNK)], TtyInput(descriptor), True, slave)
+        return Line([Source(Stream.OUTPUT, descriptor, TTY_CHUNK)], TtyInput(descriptor, later), True, slave)
 
 
 def _start(start: Callable[[int, int], None], master: int, slave: int) -> None:

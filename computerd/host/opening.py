@@ -1,4 +1,4 @@
-"""From the fork to the moment when the program is known to run as the user, in the workspace."""
+"""From the launcher's start to the moment when the program is known to run as the user, in the workspace."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Reaped(ProcessProtocol):
     """Knows when a child is reaped, and its status; everything else of Twisted's process is not used.
 
     Attributes:
-        leader: The child's number, once it was forked.
+        leader: The child's number, once it was started.
         pid: The same, until it is reaped and the number is free.
         status: Of wait(2), after that.
         told: Who is told of the end, with the status of wait(2).
@@ -43,11 +43,11 @@ class Reaped(ProcessProtocol):
         self.told: Callable[[int], None] | None = None
 
     def connectionMade(self) -> None:
-        """The child was forked. The line is ours: Twisted's reader would have taken output from it, and its end for the process's."""
+        """The child was started. The line is ours: Twisted's reader would have taken output from it, and its end for the process's."""
         assert self.transport is not None
         self.leader = self.pid = self.transport.pid
         if isinstance(self.transport, PTYProcess):
-            self.transport.connectionLost(Failure(ConnectionDone()))  # type: ignore[no-untyped-call]
+            self.transport.connectionLost(Failure(ConnectionDone()))  # type: ignore[no-untyped-call]  # Twisted's process has no types
 
     def processExited(self, reason: Failure) -> None:
         """The child was reaped: its number is free."""

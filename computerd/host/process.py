@@ -44,7 +44,7 @@ def outcome(status: int) -> tuple[int | None, str | None]:
 
 
 class _Nobody:
-    """Watches a process whose connection has gone before it was told of it."""
+    """Watches a process that was discarded before it was started, until it is."""
 
     def output(self, stream: Stream, data: bytes) -> bool:
         return True
@@ -93,6 +93,10 @@ class HostProcess:
     def start(self, watcher: Watcher) -> None:
         """See `Process`."""
         self._watcher = watcher
+        if self._ended and self._status is not None:
+            # it was discarded before anybody watched it; who counts terminals has to hear of the end all the same
+            watcher.ended(*outcome(self._status))
+            return
         rest, self._rest = self._rest, b""
         if rest:
             self._deliver(Stream.OUTPUT, rest)
@@ -149,6 +153,7 @@ class HostProcess:
         else:
             data = source.read_rest(self._clock, last=self._lingered)
         if data:
+            self._line.input.answered(len(data))
             self._deliver(source.stream, data)
         if source.done:
             self._end_if_drained()

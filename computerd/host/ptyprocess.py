@@ -42,7 +42,7 @@ class SpawnedPTYProcess(process.PTYProcess):
             return False
         slave = kwargs["slavefd"]
         actions = [(os.POSIX_SPAWN_DUP2, slave, number) for number in range(3)]
-        self.pid = os.posix_spawn(executable, args, environment, file_actions=actions)  # type: ignore[assignment]
+        self.pid = os.posix_spawn(executable, args, environment, file_actions=actions)  # type: ignore[assignment]  # Twisted's class says None
         self.status = -1
         return True
 
@@ -57,8 +57,8 @@ def possible(release: str) -> bool:
 def by_posix_spawn() -> Iterator[None]:
     """While it lasts, `reactor.spawnProcess` with `usePTY` does not fork."""
     forking = process.PTYProcess
-    process.PTYProcess = SpawnedPTYProcess  # type: ignore[misc]
+    process.PTYProcess = SpawnedPTYProcess  # type: ignore[misc]  # to put a class in place of another is the point
     try:
         yield
     finally:
-        process.PTYProcess = forking  # type: ignore[misc]
+        process.PTYProcess = forking  # type: ignore[misc]  # to put a class in place of another is the point

@@ -25,17 +25,17 @@ def _names(names: Iterable[str]) -> frozenset[str]:
 
 @frozen
 class CgroupLimits:
-    """Limits of one session, when the daemon's own cgroup is delegated to it. None leaves the system's.
+    """Limits of one session, when the daemon's own cgroup is delegated to it.
 
     Attributes:
-        processes: `pids.max`.
-        memory: `memory.max`, in bytes.
-        weight: `cpu.weight`, 1 to 10,000; the daemon's own is 1,000.
+        processes: `pids.max`; None: no limit.
+        memory: `memory.max`, in bytes; None: no limit.
+        weight: `cpu.weight`, 1 to 10,000; the kernel's own default is 100, the daemon's own is 1,000.
     """
 
     processes: int | None = None
     memory: int | None = None
-    weight: int | None = None
+    weight: int = 100
 
 
 @frozen
@@ -54,7 +54,6 @@ class HostSettings:
         no_new_privileges: Set-uid programs such as sudo don't work in a terminal.
         open_files: Soft and hard RLIMIT_NOFILE, capped by the daemon's own. 1,024 is what programs expect that close every possible descriptor.
         core_bytes: RLIMIT_CORE.
-        processes: RLIMIT_NPROC of the user, over all of his processes; None leaves the daemon's.
         oom_score_adj: How much earlier than the daemon a terminal dies when memory runs out. Only as root.
         kill_leftovers: Kill what a terminal leaves behind (with a delegated cgroup), also what nohup and tmux would keep.
         cgroups: Use the daemon's own cgroup, if it is delegated.
@@ -76,7 +75,6 @@ class HostSettings:
     no_new_privileges: bool = True
     open_files: tuple[int, int] = (1024, 16384)
     core_bytes: int = 0
-    processes: int | None = None
     oom_score_adj: int = 200
     kill_leftovers: bool = False
     cgroups: bool = True

@@ -19,7 +19,7 @@ from computerd.host.accounts import Account, Accounts
 from computerd.host.cgroup import Cgroups
 from computerd.host.greeting import Greeting
 from computerd.host.launcher import Launcher, failure
-from computerd.host.line import Line, Terminals, open_pipes, open_tty, tty_group
+from computerd.host.line import Line, Ptys, open_pipes, open_tty, tty_group
 from computerd.host.opening import Opening, Reaped
 from computerd.host.process import HostProcess
 from computerd.host.ptyprocess import by_posix_spawn
@@ -27,8 +27,9 @@ from computerd.host.settings import HostSettings
 from computerd.host.workspaces import Workspaces
 from computerd.terminal.port import Process, Start
 
-_GIVE_UP_SECONDS: Final = limits.KILL_SECONDS + 3.0
-"""From the beginning of a shutdown: what SIGKILL can't end (a process that waits for a dead disk) must not hold up the daemon."""
+_GIVE_UP_SECONDS: Final = limits.KILL_SECONDS + 2.0
+"""From the beginning of a shutdown: what SIGKILL can't end (a process that waits for a dead disk) must not hold up the daemon, nor take
+the time in which its clients are told of the end."""
 _DISCARD_SECONDS: Final = limits.KILL_SECONDS + 1.0
 _NONCE_BYTES: Final = 16
 
@@ -79,7 +80,7 @@ class HostSpawner:
     launcher: Launcher = field(init=False)
     _accounts: Accounts = field(init=False)
     _workspaces: Workspaces = field(init=False)
-    _terminals: Terminals = field(init=False)
+    _terminals: Ptys = field(init=False)
     _opening: dict[Opening, None] = field(factory=dict, init=False)
     _running: dict[HostProcess, Start] = field(factory=dict, init=False)
     _tty_group: int | None = field(factory=tty_group, init=False)
@@ -100,12 +101,13 @@ class HostSpawner:
             Cgroups.find(settings.cgroup_limits) if settings.cgroups else Cgroups(None, "switched off by configuration")
         )
         self._accounts = Accounts(settings, self.privileged, self._reactor.seconds, self.now)
-        self._terminals = Terminals(settings.spare_terminals)
+        self._terminals = Ptys(settings.spare_terminals)
         self._terminals.fill()
 
     def configure(self, settings: HostSettings) -> None:
-        """Replaces the settings for what is started from now on. `workspace_root`, `launcher` and those of cgroups and the reserve stay."""
+        """Replaces the settings for what is started from now on. `workspace_root`, `launcher`, `cgroups` and the reserve stay."""
         self.settings = settings
+        self.cgroups.limits = settings.cgroup_limits
         self._accounts = Accounts(settings, self.privileged, self._reactor.seconds, self.now)
 
     def account(self, owner: str) -> Account:
@@ -154,7 +156,7 @@ class HostSpawner:
         )
 
     def _open(self, start: Start, child: Reaped, arguments: list[bytes], environment: dict[bytes, bytes]) -> Line:
-        # without uid, gid and path Twisted uses posix_spawn, which doesn't copy the daemon
+        # without uid, gid and path Twisted uses posix_spawn on pipes, and our class on a tty: neither copies the daemon
         def on_pipes(stdin: int, stdout: int, stderr: int) -> None:
             descriptors = {0: stdin, 1: stdout, 2: stderr}
             self._reactor.spawnProcess(child, arguments[0], arguments, environment, childFDs=descriptors)
@@ -169,7 +171,7 @@ class HostSpawner:
 
         if start.size is None:
             return open_pipes(self._reactor, on_pipes)
-        return open_tty(self._reactor, self._terminals, start.size, on_tty)
+        return open_tty(self._reactor, self._reactor.callLater, self._terminals, start.size, on_tty)
 
     def _launched(self, result: bytes | Failure, start: Start, opening: Opening) -> Process | Failure:
         del self._opening[opening]
@@ -218,7 +220,7 @@ class HostSpawner:
         }
 
     def shutdown(self) -> Deferred[None]:
-        """Starts nothing more and hangs everything up. Fires when all is gone, or after 8 s at the latest. A second call waits for the same."""
+        """Starts nothing more and hangs everything up. Fires when all is gone, or after 7 s at the latest. A second call waits for the same."""
         done: Deferred[None] = Deferred()
         self._waiting.append(done)
         if not self._stopping:

@@ -1,19 +1,31 @@
-"""Input on its way to the kernel: at once when there is room, in a bounded queue otherwise, and its end."""
+"""Input on its way to the kernel: at once when there is room, in a bounded queue otherwise, and its end.
+
+The kernel echoes what is typed into the terminal's output, and what its buffers for that can't hold it drops without a word. So on a terminal
+that echoes, a paste goes in small pieces, each after the echo of the one before was read.
+"""
 
 from __future__ import annotations
 
 import os
 import termios
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from attrs import define, field
+from twisted.internet.interfaces import IDelayedCall
 
 from computerd.contract import limits
 from computerd.host.descriptor import Descriptor
 
 _TURN_BYTES: Final = 128 * 1024
 """Written before the other terminals have their turn."""
+_ECHO_BYTES: Final = 2048
+"""Echo that may be on its way. The kernel's own buffer for it has 4,096 bytes (N_TTY_BUF_SIZE), a pseudo-terminal's output 8,192 at least."""
+_ECHO_SECONDS: Final = 0.25
+"""After so long no more echo of a piece is waited for: an erased character has none, and input must not hang on output that nobody reads."""
+_SINGLE: Final = bytes({9, *range(32, 127), *range(128, 256)})
+"""What is echoed as it is. Others become two: `^C` and the like, and a line's end."""
 _DISABLED: Final = 0
 """_POSIX_VDISABLE: the value of a special character that is switched off."""
 
@@ -60,6 +72,9 @@ class Input:
         self._queue.clear()
         self._waiting = 0
         self.descriptor.write_no_more()
+
+    def answered(self, size: int) -> None:
+        """So many bytes of output were read."""
 
     def _put(self, data: memoryview) -> None:
         self._queue.append(data)
@@ -125,7 +140,60 @@ class PipeInput(Input):
 class TtyInput(Input):
     """The keyboard of a pseudo-terminal, which can't be closed: its end is a character that the line discipline makes one of."""
 
+    _later: Callable[[float, Callable[[], None]], IDelayedCall]
     _last: int | None = field(default=None, init=False)
+    _owed: int = field(default=0, init=False)
+    _patience: IDelayedCall | None = field(default=None, init=False)
+
+    def answered(self, size: int) -> None:
+        """See `Input`. All of it is taken for echo: a program's own output makes room for echo as well."""
+        self._owed = self._owed - size if self._owed > size else 0
+        if self._patience is not None and self._owed <= _ECHO_BYTES // 2:
+            self._patience.cancel()
+            self._go_on()
+
+    def drop(self) -> None:
+        """See `Input`."""
+        Input.drop(self)
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _send(self, data: bytes | memoryview) -> int:
+        if self._owed + len(data) <= _ECHO_BYTES:  # a key: nothing is asked
+            sent = Input._send(self, data)
+            self._owed += sent
+            return sent
+        if not self._echoes():
+            self._owed = 0
+            return Input._send(self, data)
+        piece = bytes(data[: max(0, _ECHO_BYTES - self._owed)])
+        sent = Input._send(self, piece) if piece else 0
+        self._owed += sent + len(piece[:sent].translate(None, _SINGLE))
+        if self._owed >= _ECHO_BYTES and self._patience is None and (self._queue or not self.over):
+            self._patience = self._later(_ECHO_SECONDS, self._give_up)
+        return sent
+
+    def _echoes(self) -> bool:
+        try:
+            return bool(termios.tcgetattr(self.descriptor.number)[3] & termios.ECHO)
+        except termios.error:
+            return False
+
+    def _writable(self) -> None:
+        if self._patience is None:
+            Input._writable(self)
+        if self._patience is not None:
+            self.descriptor.write_no_more()
+
+    def _give_up(self) -> None:
+        self._owed = 0
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self._patience = None
+        if self._queue:
+            self.descriptor.write_on()
 
     def _wrote(self, data: bytes) -> None:
         self._last = data[-1]

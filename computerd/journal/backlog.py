@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from attrs import define, field, frozen
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
 
 from computerd.contract.errors import ApiError, Code
 
@@ -25,6 +26,8 @@ MAX_JOBS: Final = 10_000
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Bytes of events that wait to be written."""
 RETRY_MS: Final = 1000
+
+_log = Logger()
 
 T = TypeVar("T")
 
@@ -128,7 +131,9 @@ class Backlog:
 
     def deliver(self, outcomes: Sequence[Outcome]) -> None:
         """Takes the thread's answers."""
-        self._stalled = False
+        if self._stalled:
+            self._stalled = False
+            _log.warn("the journal's disk answers again")
         for outcome in outcomes:
             if outcome.job in self._waiting:
                 del self._waiting[outcome.job]
@@ -141,7 +146,7 @@ class Backlog:
 
     def abandon(self, message: str) -> None:
         """Tells everybody who still waits that there will be no answer."""
-        self._open = False
+        self._open = self._stalled = False
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
@@ -181,5 +186,10 @@ class Backlog:
                 self._alarm = self.reactor.callLater(rest, self._expire)
                 return
             job.expired = True
-            self._stalled = True
+            if not self._stalled:
+                self._stalled = True
+                _log.critical(
+                    "the journal's disk has not answered for {seconds:.0f} s; new work is refused until it does",
+                    seconds=STALL_SECONDS,
+                )
             job.done.errback(unavailable("The server's disk did not answer in time; try again later."))

@@ -98,8 +98,7 @@ def _set_up(connection: sqlite3.Connection, durable: bool) -> None:
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
-    # WAL_BYTES
-    connection.execute("PRAGMA journal_size_limit = 67108864").fetchone()
+    connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}").fetchone()
 
 
 def _ours(path: str, status: os.stat_result, wanted: str) -> None:

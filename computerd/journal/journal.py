@@ -140,11 +140,9 @@ class Journal:
         """See the port."""
         return self._submit(Job(lambda connection: records.read(connection, session_id), False))
 
-    def sessions(
-        self, *, archived: bool, limit: int, before: tuple[float, str] | None, owner: str | None = None
-    ) -> Deferred[Sequence[Record]]:
+    def sessions(self, *, archived: bool, limit: int, before: tuple[float, str] | None) -> Deferred[Sequence[Record]]:
         """See the port."""
-        return self._submit(Job(lambda connection: records.newest(connection, archived, limit, before, owner), False))
+        return self._submit(Job(lambda connection: records.newest(connection, archived, limit, before), False))
 
     def events(
         self, session_id: str, *, after: int, limit: int, types: Collection[str] | None

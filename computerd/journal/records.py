@@ -16,10 +16,10 @@ from computerd.session.port import Record
 
 _INSERT = """
     INSERT INTO sessions (
-        id, owner_id, owner, origin, settings, metadata, title, status, archived, body_hash, created_at, active_at,
+        id, owner, origin, settings, metadata, title, status, archived, body_hash, created_at, active_at,
         first_seq, last_seq
     )
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0) ON CONFLICT (id) DO NOTHING
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0) ON CONFLICT (id) DO NOTHING
 """
 _SELECT = """
     SELECT id, owner, origin, settings, metadata, title, status, archived, body_hash, created_at, active_at,
@@ -30,12 +30,6 @@ _NEWEST = """
     SELECT id, owner, origin, settings, metadata, title, status, archived, body_hash, created_at, active_at,
         first_seq, last_seq
     FROM sessions WHERE archived = ? AND (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC LIMIT ?
-"""
-_NEWEST_OF_OWNER = """
-    SELECT id, owner, origin, settings, metadata, title, status, archived, body_hash, created_at, active_at,
-        first_seq, last_seq
-    FROM sessions WHERE owner_id = ? AND archived = ? AND (created_at, id) < (?, ?)
-    ORDER BY created_at DESC, id DESC LIMIT ?
 """
 # later than every session
 _END_OF_TIME = (2**62, "")
@@ -59,22 +53,17 @@ def read(connection: sqlite3.Connection, session_id: str) -> Record | None:
 
 
 def newest(
-    connection: sqlite3.Connection, archived: bool, limit: int, before: tuple[float, str] | None, owner: str | None
+    connection: sqlite3.Connection, archived: bool, limit: int, before: tuple[float, str] | None
 ) -> Sequence[Record]:
     """Up to `limit` sessions, newest first, that sort after `before`."""
     created_at, session_id = _END_OF_TIME if before is None else (round(before[0] * 1000), before[1])
-    if owner is None:
-        rows = connection.execute(_NEWEST, (archived, created_at, session_id, limit))
-    else:
-        rows = connection.execute(_NEWEST_OF_OWNER, (owner, archived, created_at, session_id, limit))
-    return [_record(*row) for row in rows]
+    return [_record(*row) for row in connection.execute(_NEWEST, (archived, created_at, session_id, limit))]
 
 
 def _row(record: Record) -> tuple[Any, ...]:
     objects = (record.owner, record.origin, record.settings, record.metadata)
     return (
         record.id,
-        record.owner.id,
         *(msgspec.json.encode(item).decode() for item in objects),
         record.title,
         record.status,

@@ -29,8 +29,11 @@ class Revocations:
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Has `changed` called after every change. Returns what ends that; calling it again does nothing."""
+
         # a list of wrappers, because the same function may watch twice
-        entry = lambda: changed()  # noqa: E731
+        def entry() -> None:
+            changed()
+
         self._watchers.append(entry)
 
         def end() -> None:

@@ -20,7 +20,6 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         """
         CREATE TABLE sessions (
             id TEXT PRIMARY KEY,
-            owner_id TEXT NOT NULL,
             owner TEXT NOT NULL,
             origin TEXT NOT NULL,
             settings TEXT NOT NULL,
@@ -36,7 +35,6 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         )
         """,
         "CREATE INDEX sessions_newest ON sessions (archived, created_at, id)",
-        "CREATE INDEX sessions_of_owner ON sessions (owner_id, archived, created_at, id)",
         "CREATE INDEX sessions_at_work ON sessions (status) WHERE status IN ('starting', 'running')",
         """
         CREATE TABLE events (

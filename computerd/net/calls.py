@@ -18,7 +18,7 @@ from computerd.api.connection import Connection
 from computerd.api.front import Answer, Front
 from computerd.contract import limits, results
 from computerd.contract.decoding import decode
-from computerd.contract.errors import ApiError, Code
+from computerd.contract.errors import ApiError, Code, internal
 from computerd.contract.methods import BY_NAME, Access, Method
 from computerd.contract.objects import ErrorBody
 from computerd.contract.params import Attach
@@ -59,6 +59,7 @@ class Calls:
         self._front = front
         self._connection = connection
         self._sender = sender
+        self._seconds = seconds
         self._request_id = request_id
         self._hold = hold
         self._budget = Budget(limits.MAX_REQUESTS_PER_SECOND, limits.MAX_REQUESTS_PER_SECOND, seconds)
@@ -68,6 +69,7 @@ class Calls:
 
     def receive(self, text: str) -> None:
         """A text message. It costs one request, whatever it is."""
+        arrived = self._seconds()
         if not self._budget.take(1):
             self._refuse_for_rate(text)
             return
@@ -77,7 +79,7 @@ class Calls:
             self._send(rpc.error(error.id, error))
             return
         if isinstance(message, Request):
-            self._request(message)
+            self._request(message, arrived)
         # of notifications only sessions.ack and telemetry are known, and nothing can be attached yet that one could acknowledge
 
     def _refuse_for_rate(self, text: str) -> None:
@@ -100,7 +102,7 @@ class Calls:
         )
         self._send(rpc.error(request, RpcError(rpc.API_ERROR, refusal.message, request, refusal.body())))
 
-    def _request(self, request: Request) -> None:
+    def _request(self, request: Request, arrived: float) -> None:
         method = BY_NAME.get(request.method)
         if method is None or not method.socket or not self._front.serves(method):
             self._send(rpc.error(request.id, rpc.unknown_method(request.id)))
@@ -114,15 +116,15 @@ class Calls:
         except ApiError as error:
             self._send(rpc.api_error(request.id, error, None))
             return
-        working = self._start(method, params)
+        working = self._start(method, params, arrived)
         working.addCallbacks(
             lambda answer: self._send(rpc.result(request.id, answer.result)),
             lambda failure: self._failed(request.id, failure),
         )
         working.addErrback(lambda failure: self._failed(request.id, failure))
 
-    def _start(self, method: Method, params: Struct) -> Deferred[Answer]:
-        working = ensureDeferred(self._front.call(method, params, self._connection.caller, self._connection))
+    def _start(self, method: Method, params: Struct, arrived: float) -> Deferred[Answer]:
+        working = ensureDeferred(self._front.call(method, params, self._connection.caller, self._connection, arrived))
         # only what reads may be stopped half-way when the client has gone
         self._in_flight[working] = method.access is Access.READ
 
@@ -144,8 +146,7 @@ class Calls:
             return error, None
         request_id = self._request_id()
         self._log.failure("request {request_id} failed", failure, request_id=request_id)
-        text = "The server has failed. Its log says more under the request id: tell its operator."
-        return ApiError(Code.INTERNAL, text), request_id
+        return internal(), request_id
 
     def _send(self, message: bytes) -> None:
         if not self._ended:
@@ -157,7 +158,7 @@ class Calls:
             refusal = ApiError(Code.FEATURE_UNAVAILABLE, "This version of the server can't attach sessions yet.")
             self._attached(params, refusal, None)
             return
-        working = self._start(_ATTACH, params)
+        working = self._start(_ATTACH, params, self._seconds())
         working.addCallbacks(
             lambda answer: self._attached(params, None, answer.result),
             lambda failure: self._attached(params, *self._refusal(failure)),

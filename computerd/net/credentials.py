@@ -83,7 +83,7 @@ def refused(message: str) -> ApiError:
     return ApiError(Code.UNAUTHENTICATED, message)
 
 
-class Forged(Exception):  # noqa: N818
+class Forged(Exception):
     """A token that nobody with a key has signed: whoever sends many of these is slowed down."""
 
 

@@ -54,7 +54,7 @@ class ConnectionFactory(WebSocketServerFactory):
         random: n bytes of a cryptographic source.
     """
 
-    protocol = Socket  # type: ignore[assignment]
+    protocol = Socket  # type: ignore[assignment]  # Autobahn declares its own class
     noisy = False
 
     def __init__(

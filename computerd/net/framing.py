@@ -50,7 +50,7 @@ def unmask(data: bytes, start: int, stop: int) -> bytes:
     size = stop - start
     mask = data[start - 4 : start]
     if size >= _NATIVE_FROM:
-        payload: bytes = xormasker.create_xor_masker(mask, size).process(data[start:stop])  # type: ignore[attr-defined]
+        payload: bytes = xormasker.create_xor_masker(mask, size).process(data[start:stop])  # type: ignore[attr-defined]  # native or not, chosen when it is imported
         return payload
     key = (mask * (size + 3 >> 2))[:size]
     return (int.from_bytes(data[start:stop], "big") ^ int.from_bytes(key, "big")).to_bytes(size, "big")

@@ -23,7 +23,7 @@ BEARER_SUBPROTOCOL: Final = "opc.bearer."
 """How a browser, which can set no header on a WebSocket, presents its token."""
 
 
-class MethodNotAllowed(ApiError):  # noqa: N818
+class MethodNotAllowed(ApiError):
     """A verb that a path does not have.
 
     Attributes:

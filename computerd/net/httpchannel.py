@@ -62,7 +62,7 @@ class Channel(http.HTTPChannel):
         self.site.admit(self)
         self._start(limits.HEAD_SECONDS, self._head_is_late)
 
-    def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
+    def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]  # Twisted's has no types
         """The connection has ended."""
         self._stop()
         self.site.release(self)

@@ -22,13 +22,15 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
+FOLDER: Final = "keys"
+"""In the state folder."""
 PRIVATE: Final = "host_ed25519"
 PUBLIC: Final = "host_ed25519.pub"
 _MAX_PEM_BYTES: Final = 64 * 1024
 _PEM: Final = re.compile(rb"-----BEGIN [A-Z ]+-----.+?-----END [A-Z ]+-----", re.DOTALL)
 
 
-class KeyProblem(Exception):  # noqa: N818
+class KeyProblem(Exception):
     """A key file that can't be used: the daemon does not start with it (exit status 78).
 
     Attributes:
@@ -69,7 +71,6 @@ def make_pair(folder: Path, random: Callable[[int], bytes]) -> bool:
     Raises:
         KeyProblem: The folder or an existing key can't be used.
     """
-    folder = Path(folder)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _check_folder(folder)
@@ -140,7 +141,6 @@ def load_private(path: Path) -> Ed25519PrivateKey:
         NoKeyYet: There is no such file.
         KeyProblem: Others may read it, it belongs to somebody else, or it holds no Ed25519 key.
     """
-    path = Path(path)
     pem = _read(path, forbidden=0o077, advice="chmod 600 it, and make a new key if others may have read it")
     try:
         key = load_pem_private_key(pem, None)
@@ -160,7 +160,6 @@ def load_public(path: Path) -> list[Ed25519PublicKey]:
         NoKeyYet: There is no such file.
         KeyProblem: Others may change it, it belongs to somebody else, or it holds something that is not an Ed25519 key.
     """
-    path = Path(path)
     pem = _read(path, forbidden=0o022, advice="chmod 644 it: who can write it can let anybody in")
     return parse_public(pem, path)
 

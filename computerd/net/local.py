@@ -23,7 +23,7 @@ from computerd.contract.errors import ApiError, Code
 from computerd.contract.methods import Scope
 from computerd.contract.shapes import timestamp
 from computerd.net.credentials import Credentials
-from computerd.net.keys import KeyProblem
+from computerd.net.refusal import ListenError
 from computerd.net.signer import Signer
 from computerd.wire import strictjson
 
@@ -59,13 +59,13 @@ class LocalSocket:
         """Makes the socket. One that a dead daemon has left is replaced.
 
         Raises:
-            KeyProblem: Somebody listens there, or the folder can't be used.
+            ListenError: Somebody listens there, or the folder can't be used.
         """
         _prepare(self.path)
         try:
             port: IListeningPort = reactor.listenUNIX(str(self.path), _Factory(self, reactor), mode=0o666)
         except Exception as error:
-            raise KeyProblem(self.path, f"can't be listened on: {error}") from error
+            raise ListenError(f"{self.path}: can't be listened on: {error}") from error
         self.url = url
         self.credentials.own[KID] = self.signer.key.public_key()
         return port
@@ -94,18 +94,18 @@ def _prepare(path: Path) -> None:
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         info = folder.stat()
         if info.st_uid not in (0, os.geteuid()) or info.st_mode & 0o022:
-            raise KeyProblem(
-                folder, "others may put a socket of theirs there: chown it to the daemon's user, chmod 755"
+            raise ListenError(
+                f"{folder}: others may put a socket of theirs there: chown it to the daemon's user, chmod 755"
             )
         if path.is_symlink() or path.exists():
             _remove_stale(path)
     except OSError as error:
-        raise KeyProblem(path, f"{error.strerror}: choose another path for the local socket") from error
+        raise ListenError(f"{path}: {error.strerror}: choose another path for the local socket") from error
 
 
 def _remove_stale(path: Path) -> None:
     if not stat.S_ISSOCK(path.lstat().st_mode):
-        raise KeyProblem(path, "is there and is no socket: move it away")
+        raise ListenError(f"{path}: is there and is no socket: move it away")
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)
         try:
@@ -115,9 +115,9 @@ def _remove_stale(path: Path) -> None:
         except FileNotFoundError:
             pass
         except BlockingIOError:
-            raise KeyProblem(path, "another daemon listens there: stop it, or choose another path") from None
+            raise ListenError(f"{path}: another daemon listens there: stop it, or choose another path") from None
         else:
-            raise KeyProblem(path, "another daemon listens there: stop it, or choose another path")
+            raise ListenError(f"{path}: another daemon listens there: stop it, or choose another path")
 
 
 class _Answerer(Protocol):

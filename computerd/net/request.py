@@ -19,7 +19,7 @@ from twisted.web import http
 from computerd.api.caller import Caller
 from computerd.contract import limits
 from computerd.contract.decoding import decode_body, decode_query
-from computerd.contract.errors import ApiError, Code, invalid
+from computerd.contract.errors import ApiError, Code, internal, invalid
 from computerd.contract.params import Attach
 from computerd.net import answers
 from computerd.net.answers import Reply
@@ -65,15 +65,18 @@ class Request(http.Request):
     Attributes:
         head: Its head.
         plan: What it is to become, or why it is refused.
+        arrived: When its head was complete, in seconds of the reactor's clock.
     """
 
     channel: Channel
     content: BytesIO
     head: Head
     plan: Plan | ApiError
+    arrived: float
 
     def gotLength(self, length: int | None) -> None:
         """The head is complete: nothing of the body has been read, and if the request is refused, nothing will be."""
+        self.arrived = self.channel.site.reactor.seconds()
         verb, target = self.channel.request_line
         self.head = Head(
             verb=verb.decode("ascii", "replace"),
@@ -145,7 +148,7 @@ class Request(http.Request):
 
     async def _carry_out(self, plan: Call) -> Reply:
         method = plan.match.method
-        answer = await self.channel.site.front.call(method, self._params(plan.match), plan.caller, None)
+        answer = await self.channel.site.front.call(method, self._params(plan.match), plan.caller, None, self.arrived)
         return answers.success(answer.status or plan.match.route.status, answer.result)
 
     def _params(self, match: Match) -> Struct:
@@ -168,9 +171,7 @@ class Request(http.Request):
     def _internal(self, failure: Failure) -> ApiError:
         self.request_id = self.channel.site.request_id()
         _log.failure("request {request_id} failed", failure, request_id=self.request_id)
-        return ApiError(
-            Code.INTERNAL, "The server has failed. Its log says more under the request id: tell its operator."
-        )
+        return internal()
 
     request_id: str | None = None
 

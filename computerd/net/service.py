@@ -26,6 +26,7 @@ from computerd.net.heads import Rules
 from computerd.net.keyring import KeyRing
 from computerd.net.keys import KeyProblem
 from computerd.net.local import LocalSocket
+from computerd.net.refusal import ListenError
 from computerd.net.roster import Roster
 from computerd.net.site import Site
 from computerd.net.throttle import Throttle
@@ -34,10 +35,6 @@ _CHECK_SECONDS: Final = 1.0
 """Between two looks at the clock for credentials that have expired."""
 GOODBYE_SECONDS: Final = 6.0
 """For all clients to take their close frame; one that does not is cut off after 5 s."""
-
-
-class ListenError(Exception):
-    """An endpoint can't be listened on: the daemon does not start (exit status 78). The message is one line that says what to do."""
 
 
 @define(eq=False, slots=False)

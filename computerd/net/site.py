@@ -78,7 +78,7 @@ class Site(http.HTTPFactory):
     def log(self, request: http.Request) -> None:
         """No access log."""
 
-    def buildProtocol(self, addr: IAddress | None) -> Channel:  # type: ignore[override]
+    def buildProtocol(self, addr: IAddress | None) -> Channel:  # type: ignore[override]  # Twisted's makes a wrapper around one
         """A channel for a client that has just connected."""
         channel = Channel()
         channel.site = self

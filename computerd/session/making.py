@@ -11,11 +11,13 @@ from msgspec import UNSET
 from computerd.contract.errors import ApiError, Code
 from computerd.contract.events import SessionCreated, SessionStatusChanged
 from computerd.contract.identifiers import SESSION
-from computerd.contract.objects import Actor, Origin, Person, Settings
+from computerd.contract.objects import Actor, Origin, Person, SessionStatus, Settings
 from computerd.contract.params import CreateSession
 from computerd.session.drafts import draft
 from computerd.session.port import Draft, Random, Record, Seconds
 
+STATUS: Final[SessionStatus] = "idle"
+"""Of a new session: nothing was asked of an agent yet."""
 LAST_SEQ: Final = 2
 """Of the last event that making a session commits."""
 
@@ -30,7 +32,7 @@ def new_record(params: CreateSession, owner: Person, origin: Origin, seconds: Se
         settings=Settings(model=None, effort=None, mode=None, speed=None if params.speed is UNSET else params.speed),
         metadata={} if params.metadata is UNSET else params.metadata,
         title=None if params.title is UNSET else params.title,
-        status="idle",
+        status=STATUS,
         archived=False,
         body_hash=None if params.id is UNSET else _hash(params),
         created_at=now,
@@ -44,7 +46,7 @@ def beginning(record: Record, actor: Actor) -> list[Draft]:
     """The events of a new session."""
     return [
         draft(SessionCreated(title=record.title, origin=record.origin, settings=record.settings), actor),
-        draft(SessionStatusChanged(from_=None, to="idle"), actor),
+        draft(SessionStatusChanged(from_=None, to=STATUS), actor),
     ]
 
 

@@ -95,9 +95,7 @@ class Journal(Protocol):
     def session(self, session_id: str) -> Awaitable[Record | None]:
         """The session, or None."""
 
-    def sessions(
-        self, *, archived: bool, limit: int, before: tuple[float, str] | None, owner: str | None = None
-    ) -> Awaitable[Sequence[Record]]:
+    def sessions(self, *, archived: bool, limit: int, before: tuple[float, str] | None) -> Awaitable[Sequence[Record]]:
         """Sessions, newest first: those that sort after (created_at, id) `before`."""
 
     def events(

@@ -160,17 +160,6 @@ class Sessions:
             return True
         return await self._waiting.wait(session_id, member, seconds)
 
-    async def ready_for_terminal(self, session_id: str) -> Record:
-        """The session, if a terminal may be opened in it: ask before anything is started.
-
-        Raises:
-            ApiError: `session_not_found`, or `feature_unavailable` when it is archived.
-        """
-        record = await self.record(session_id)
-        if record.archived:
-            raise ApiError(Code.FEATURE_UNAVAILABLE, "The session is archived; take it out of the archive first.")
-        return record
-
     async def terminal_opened(self, session_id: str, terminal_id: str, command: str | None, actor: Actor) -> None:
         """Commits `terminal.opened`; also that the session is awake, if it was suspended.
 
@@ -178,17 +167,17 @@ class Sessions:
         a `terminal.closed` follows it.
 
         Raises:
-            ApiError: As `ready_for_terminal`; `unavailable` when the journal takes nothing now.
+            ApiError: `session_not_found`; `feature_unavailable` when it is archived; `unavailable` when the journal takes nothing now.
         """
         opened = draft(TerminalOpened(terminal_id=terminal_id, command=command), actor)
-        if (await self.ready_for_terminal(session_id)).status != "suspended":
+        if (await self._not_archived(session_id)).status != "suspended":
             await self._append_opened(session_id, terminal_id, [opened])
             return
         # one after the other, so that only the first one wakes it
         lock = self._waking.setdefault(session_id, DeferredLock())
         await lock.acquire()
         try:
-            record = await self.ready_for_terminal(session_id)
+            record = await self._not_archived(session_id)
             if record.status == "suspended":
                 awake = draft(SessionStatusChanged(from_="suspended", to="idle"), actor)
                 await self._append_opened(session_id, terminal_id, [awake, opened], status="idle")
@@ -207,6 +196,11 @@ class Sessions:
         """
         closed = draft(TerminalClosed(terminal_id=terminal_id, exit_code=exit_code))
         self._committed(session_id, await self.journal.append(session_id, [closed], patient=True), None)
+
+    async def _not_archived(self, session_id: str) -> Record:
+        record = await self.record(session_id)
+        refuse_archived(record)
+        return record
 
     async def _append_opened(
         self, session_id: str, terminal_id: str, drafts: Sequence[Draft], status: str | None = None
@@ -239,6 +233,16 @@ class Sessions:
 
     def _snapshot(self, record: Record) -> Session:
         return snapshot(record, self.journal.log_epoch, self.seconds())
+
+
+def refuse_archived(record: Record) -> None:
+    """Refuses work on a session that is archived.
+
+    Raises:
+        ApiError: `feature_unavailable`.
+    """
+    if record.archived:
+        raise ApiError(Code.FEATURE_UNAVAILABLE, "The session is archived; take it out of the archive first.")
 
 
 def _refuse_ahead(seq: int, last_seq: int, name: str) -> None:

@@ -16,10 +16,12 @@ class Channels:
 
     Attributes:
         strays: Frames that came for a channel that is not, or no longer, there.
+        dropped: Bytes of input that were over a terminal's limit.
         closed: The connection has ended; nothing may be added.
     """
 
     strays: int = 0
+    dropped: int = 0
     closed: bool = False
     _next: int = field(default=1, init=False)
     _by_channel: dict[int, Terminal] = field(factory=dict, init=False)
@@ -54,6 +56,7 @@ class Channels:
         if terminal is None:
             self.strays += 1
         elif not terminal.input(data):
+            self.dropped += len(data)
             self._over_limit = terminal
 
     def over_limit(self) -> int | None:

@@ -75,7 +75,7 @@ class Process(Protocol):
         """
 
     def discard(self) -> None:
-        """The connection has gone: drops output from now on, so that the end can come."""
+        """The connection has gone: drops output from now on, so that the end can come. Before `start`, too: the end is told then."""
 
 
 class Spawner(Protocol):

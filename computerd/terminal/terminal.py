@@ -1,6 +1,6 @@
 """One terminal, from its opening to its end.
 
-Theory. A terminal is in one of four states:
+Theory. A terminal is in one of three states:
 
     OPEN     its process runs (or has exited and its last output is on the way); input, resize and eof reach it
     CLOSING  it was hung up; output still flows, its id answers `terminal_not_found`, its input is dropped
@@ -47,7 +47,6 @@ class Terminal:
         error_channel: Its standard error; None on a tty.
         budget: Of its input, in bytes.
         on_gone: Called with the terminal and its exit code once it is gone.
-        dropped: Bytes of input that were over the limit.
     """
 
     id: str
@@ -58,7 +57,6 @@ class Terminal:
     process: Process
     budget: Budget
     on_gone: Callable[[Terminal, int | None], None]
-    dropped: int = 0
     state: State = State.OPEN
     _discarding: bool = field(default=False, init=False)
 
@@ -77,10 +75,7 @@ class Terminal:
         """Gives `data` to the program. False: it was over the limit, and dropped whole."""
         if self.state is not State.OPEN or not data:
             return True
-        if self.budget.take(len(data)) and self.process.write(data):
-            return True
-        self.dropped += len(data)
-        return False
+        return self.budget.take(len(data)) and self.process.write(data)
 
     def resize(self, columns: int, rows: int) -> None:
         """Sets the size of the pseudo-terminal.

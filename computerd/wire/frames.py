@@ -15,7 +15,7 @@ MAX_DATA: Final = limits.MAX_FRAME_BYTES - limits.CHANNEL_BYTES
 _unpack: Final = PREFIX.unpack_from
 
 
-class BadFrame(ValueError):  # noqa: N818
+class BadFrame(ValueError):
     """A frame too short to name its channel: the connection is closed with 1002."""
 
 

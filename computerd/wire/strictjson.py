@@ -17,11 +17,11 @@ import msgspec
 from computerd.contract import limits
 
 
-class NotJson(ValueError):  # noqa: N818
+class NotJson(ValueError):
     """The text is not JSON, or not JSON that has one meaning."""
 
 
-class TooCostly(ValueError):  # noqa: N818
+class TooCostly(ValueError):
     """The text may be JSON, but has more than `limits.MAX_JSON_TOKENS` commas and opening brackets."""
 
 
