@@ -10,6 +10,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet --quiet
+UNREACHED := { echo "pip could not install what computerd needs; see above. Does the network reach PyPI, or what PIP_INDEX_URL names?" >&2; exit 1; }
 TESTS ?= tests
 CMD ?=
 
@@ -26,17 +27,20 @@ $(VENV)/bin/python:
 	  || { echo "computerd needs Python 3.11 or newer, $(PYTHON) is `$(PYTHON) -V`; name another: make PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
 	  || { echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 1; }
+	@echo "Making $(VENV) ..." >&2
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 # compat: Twisted looks for plugins in the folders of sys.path, which an import hook of setuptools would hide from it.
 $(VENV)/.run: $(VENV)/bin/python setup.cfg pyproject.toml
 	@echo "Setting up $(VENV) ..." >&2
-	@$(PIP) install --config-settings editable_mode=compat --editable . && touch $@
+	@$(PIP) install --config-settings editable_mode=compat --editable . || $(UNREACHED)
+	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python setup.cfg pyproject.toml
 	@echo "Setting up $(VENV) with what tests and checks need ..." >&2
-	@$(PIP) install --config-settings editable_mode=compat --editable '.[dev]' && touch $@ $(VENV)/.run
+	@$(PIP) install --config-settings editable_mode=compat --editable '.[dev]' || $(UNREACHED)
+	@touch $@ $(VENV)/.run
 
 # The command reaches the terminal's shell as it is written. (make makes 2 of every status but 0; computerctl passes it on.)
 try: export TRY = $(value CMD)

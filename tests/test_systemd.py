@@ -30,6 +30,7 @@ class Service(SynchronousTestCase):
         self.unit = dict(unit["Unit"])
 
     def test_directives(self) -> None:
+        """BR-065."""
         for name, value in {
             "Type": "notify",
             "NotifyAccess": "main",

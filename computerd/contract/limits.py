@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from attrs import frozen
+from typing import Final, NamedTuple
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -80,8 +78,7 @@ MAX_PINGS_PER_SECOND: Final = 10
 """Pings that a client may send."""
 
 
-@frozen
-class Limit:
+class Limit(NamedTuple):
     """One row of the published table of limits.
 
     Attributes:

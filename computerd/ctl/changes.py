@@ -93,7 +93,14 @@ class User:
         """See `Change`."""
         entry = self.entry()
         if entry is not None and entry.pw_uid == self.uid:
-            tool("userdel", "--remove", self.name)
+            try:
+                tool("userdel", "--remove", self.name)
+            except CommandError as problem:
+                if "process" not in str(problem):
+                    raise
+                raise CommandError(
+                    f"{problem}; stop the daemon, and what is left then: pkill -KILL -u {self.name}"
+                ) from None
             with contextlib.suppress(KeyError):
                 grp.getgrnam(self.name)
                 tool("groupdel", self.name)
@@ -245,7 +252,8 @@ def tool(*command: str) -> None:
         raise CommandError(f"{command[0]} did not end within {TOOL_SECONDS:.0f} s") from None
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
-        raise CommandError(f"{command[0]}: {said[-1] if said else f'ended with status {done.returncode}'}")
+        last = said[-1].removeprefix(f"{command[0]}: ") if said else f"ended with status {done.returncode}"
+        raise CommandError(f"{command[0]}: {last}")
 
 
 def write(path: Path, text: str, mode: int) -> None:

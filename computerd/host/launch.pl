@@ -12,7 +12,11 @@ syscall $close_range, 3, 0xffffffff, 0;            # nothing is there; an old ke
 $cgroup eq '' or put($cgroup, $$) or fail 'cgroup', $!;
 $mode eq 'tty' or syscall($setsid) == $$ or fail 'session', $!;
 $mode eq 'take' and (ioctl STDIN, 0x540e, 0 or fail 'session', $!);    # TIOCSCTTY
-if ($owner ne '') { my ($uid, $gid) = split /:/, $owner; chown(0 + $uid, 0 + $gid, *STDIN) == 1 or fail 'tty', $! }
+if ($owner ne '') {
+    my ($uid, $gid) = split /:/, $owner;
+    my @line = $mode eq 'pipes' ? (*STDIN, *STDOUT, *STDERR) : *STDIN;    # without it the user can't open /dev/stderr
+    chown(0 + $uid, 0 + $gid, @line) == @line or fail 'tty', $!;
+}
 my $default = "\0" x 32;
 syscall $sigaction, $_, $default, 0, 8 for grep { $_ != 9 && $_ != 19 } 1 .. 64;    # SIGKILL and SIGSTOP can't be set
 my $empty = "\0" x 8;

@@ -118,7 +118,8 @@ def _prepare(stage: list[str], arguments: Sequence[str]) -> None:
     stage[0] = "tty"
     if owner:
         uid, gid = owner.split(":")
-        os.fchown(0, int(uid), int(gid))
+        for descriptor in (0, 1, 2) if mode == "pipes" else (0,):  # without it the user can't open /dev/stderr
+            os.fchown(descriptor, int(uid), int(gid))
     stage[0] = "signals"
     _signals(libc, known)
     os.umask(int(umask, 8))

@@ -3,7 +3,7 @@
 Twisted can switch the user itself, but looks him up between fork and exec (which can deadlock), enters the folder as root, verifies
 nothing and prints a traceback into the terminal when something fails. So a launcher does it, in a process of its own with a single thread:
 
-    cgroup → session → tty's owner → signals → umask → limits → no new privileges
+    cgroup → session → owner of the tty or the pipes → signals → umask → limits → no new privileges
     → groups → gid → uid → capabilities → proof → folder, as the user → marker → exec
 
 It says on descriptor 1 how that went: NUL, a nonce, then `.` when all of it holds and only the exec is left; or `!`, the stage that failed, its
@@ -14,7 +14,7 @@ Both launchers take the same arguments, each a string, `""` for none:
 
     system call numbers
     · tty; or take: a tty, not yet the controlling one; or pipes
-    · UID:GID for the tty · cgroup.procs · umask, octal · limits as "7=SOFT:HARD …" · oom_score_adj · 1 for no new privileges
+    · UID:GID for the tty or the pipes · cgroup.procs · umask, octal · limits as "7=SOFT:HARD …" · oom_score_adj · 1 for no new privileges
     · "UID:GID,GROUP,…" · folder · HOME · USER · SHELL · PATH · LANG · TERM · [command]
 """
 
@@ -106,7 +106,7 @@ class Launcher:
         words = [
             self.numbers,
             ("tty" if settings.fork else "take") if tty else "pipes",
-            f"{account.uid}:{tty_group}" if tty and drop else "",
+            f"{account.uid}:{tty_group if tty else account.gid}" if drop else "",
             cgroup,
             f"{settings.umask:o}",
             _limits(settings),

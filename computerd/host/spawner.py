@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, fail
@@ -25,6 +26,7 @@ from computerd.host.process import HostProcess
 from computerd.host.ptyprocess import by_posix_spawn
 from computerd.host.settings import HostSettings
 from computerd.host.workspaces import Workspaces
+from computerd.host.writing import Room
 from computerd.terminal.port import Process, Start
 
 _GIVE_UP_SECONDS: Final = limits.KILL_SECONDS + 2.0
@@ -83,6 +85,7 @@ class HostSpawner:
     _terminals: Ptys = field(init=False)
     _opening: dict[Opening, None] = field(factory=dict, init=False)
     _running: dict[HostProcess, Start] = field(factory=dict, init=False)
+    _rooms: WeakValueDictionary[str, Room] = field(factory=WeakValueDictionary, init=False)
     _tty_group: int | None = field(factory=tty_group, init=False)
     _stopping: bool = field(default=False, init=False)
     _timers: list[IDelayedCall] = field(factory=list, init=False)
@@ -151,6 +154,7 @@ class HostSpawner:
         )
         child = Reaped()
         line = self._open(start, child, arguments, {b"NONCE": nonce})
+        line.input.room = self._rooms.setdefault(start.owner, Room())
         return Opening(
             self._reactor, line, child, Greeting(nonce), lambda word: failure(word.stage, word.number, account)
         )

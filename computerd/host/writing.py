@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import termios
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -18,6 +17,10 @@ from twisted.internet.interfaces import IDelayedCall
 from computerd.contract import limits
 from computerd.host.descriptor import Descriptor
 
+OWNER_BYTES: Final = 16 * limits.MIB
+"""Input that waits, of all of an owner's programs together: a hundred of them at their own limit would be 200 MiB."""
+_PIECE_BYTES: Final = 64 * 1024
+"""Written with one call. The queue is one array, because a key takes a byte there, and 200 as an object of its own."""
 _TURN_BYTES: Final = 128 * 1024
 """Written before the other terminals have their turn."""
 _ECHO_BYTES: Final = 2048
@@ -31,17 +34,30 @@ _DISABLED: Final = 0
 
 
 @define(eq=False)
+class Room:
+    """What all programs of a session's owner together may leave unread.
+
+    Attributes:
+        left: Bytes.
+    """
+
+    left: int = OWNER_BYTES
+
+
+@define(eq=False)
 class Input:
     """What a process reads. A program that reads nothing holds nobody up: its input waits, then is refused.
 
     Attributes:
         descriptor: Where it is written.
         over: Nothing more is taken: what is written is dropped.
+        room: What it shares with the other programs of its owner.
     """
 
     descriptor: Descriptor
     over: bool = field(default=False, init=False)
-    _queue: deque[memoryview] = field(factory=deque, init=False)
+    room: Room = field(factory=Room, kw_only=True)
+    _queue: bytearray = field(factory=bytearray, init=False)
     _waiting: int = field(default=0, init=False)
     _ending: bool = field(default=False, init=False)
 
@@ -52,7 +68,7 @@ class Input:
         """Sends or queues `data`. False: there is no room, and nothing of it was taken."""
         if self.over or not data:
             return True
-        if self._waiting + len(data) > limits.INPUT_QUEUE_BYTES:
+        if self._waiting + len(data) > limits.INPUT_QUEUE_BYTES or len(data) > self.room.left:
             return False
         sent = 0 if self._queue else self._send(data)
         if sent < len(data) and not self.over:
@@ -70,16 +86,23 @@ class Input:
         """Forgets what waits: nobody is going to read it."""
         self.over, self._ending = True, False
         self._queue.clear()
-        self._waiting = 0
+        self._count(-self._waiting)
         self.descriptor.write_no_more()
 
     def answered(self, size: int) -> None:
         """So many bytes of output were read."""
 
     def _put(self, data: memoryview) -> None:
-        self._queue.append(data)
-        self._waiting += len(data)
+        self._queue += data
+        self._count(len(data))
+        self._ask()
+
+    def _ask(self) -> None:
         self.descriptor.write_on()
+
+    def _count(self, size: int) -> None:
+        self._waiting += size
+        self.room.left -= size
 
     def _send(self, data: bytes | memoryview) -> int:
         try:
@@ -93,20 +116,20 @@ class Input:
     def _writable(self) -> None:
         left = _TURN_BYTES
         while self._queue and left > 0:
-            sent = self._send(self._queue[0])
+            piece = bytes(memoryview(self._queue)[:_PIECE_BYTES])
+            sent = self._send(piece)
             if not self._queue:  # lost
                 return
             left -= sent
-            self._waiting -= sent
-            if sent < len(self._queue[0]):
-                self._queue[0] = self._queue[0][sent:]
+            self._count(-sent)
+            del self._queue[:sent]
+            if sent < len(piece):
                 return
-            self._queue.popleft()
         self._flushed()
 
     def _flushed(self) -> None:
         if self._queue:
-            self.descriptor.write_on()
+            self._ask()
             return
         self.descriptor.write_no_more()
         if self._ending:
@@ -186,6 +209,10 @@ class TtyInput(Input):
         if self._patience is not None:
             self.descriptor.write_no_more()
 
+    def _ask(self) -> None:
+        if self._patience is None:
+            self.descriptor.write_on()
+
     def _give_up(self) -> None:
         self._owed = 0
         self._go_on()
@@ -193,7 +220,7 @@ class TtyInput(Input):
     def _go_on(self) -> None:
         self._patience = None
         if self._queue:
-            self.descriptor.write_on()
+            self._ask()
 
     def _wrote(self, data: bytes) -> None:
         self._last = data[-1]

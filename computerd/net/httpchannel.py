@@ -4,6 +4,10 @@ Twisted's channel waits for a slow head without end, accepts folded headers, and
 decides whether it is wanted. Here a head has `limits.HEAD_SECONDS` in all, and a request that is refused while its body is on
 the way is answered at once; what the client still sends is read and dropped for a moment (64 KiB, 2 s), because closing a socket
 with unread data resets it, and the client would never see the answer.
+
+Twisted also answers all requests of one read in a row, 1,400 in 64 KiB, and keeps the answers for a client that does not read. Here a
+connection *rests* between two requests: until the reactor's next turn, until its pace allows the next, and until its client has
+taken the answers, whichever comes last. Meanwhile nothing is read of it.
 """
 
 # twisted.web and autobahn have no types for what is called here
@@ -21,6 +25,7 @@ from twisted.web import http
 from computerd.contract import limits
 from computerd.contract.errors import ApiError, invalid
 from computerd.net import answers
+from computerd.terminal.budget import Budget
 
 if TYPE_CHECKING:
     from computerd.net.request import Request
@@ -42,6 +47,8 @@ class Channel(http.HTTPChannel):
         site: Where it came in.
         caller_known: A request on it has presented a good credential.
         heir: Whom its bytes go to after an upgrade.
+        body_bytes: Of the request that is arriving or being answered.
+        unsent: Bytes of the last answer, until the client has taken it.
     """
 
     site: Site
@@ -50,21 +57,29 @@ class Channel(http.HTTPChannel):
     _networkProducer: Any
     caller_known = False
     heir: Protocol | None = None
+    body_bytes = 0
+    unsent = 0
     _closing = False
     _dropped = 0
+    _pace: Budget
+    _resting = False
+    _rest: IDelayedCall | None = None
     _deadline: IDelayedCall | None = None
     _body_since = 0.0
-    _body_bytes = 0
 
     def connectionMade(self) -> None:
         """A client has connected; a TLS handshake counts towards the head."""
         super().connectionMade()
+        self._pace = Budget(limits.MAX_REQUESTS_PER_SECOND, limits.MAX_REQUESTS_PER_SECOND, self.site.reactor.seconds)
         self.site.admit(self)
         self._start(limits.HEAD_SECONDS, self._head_is_late)
 
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]  # Twisted's has no types
         """The connection has ended."""
         self._stop()
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
         self.site.release(self)
         super().connectionLost(reason)
 
@@ -84,16 +99,16 @@ class Channel(http.HTTPChannel):
 
     def expect_body(self) -> None:
         """A body follows: from now on it has to keep coming."""
-        self._body_since, self._body_bytes = self.site.reactor.seconds(), 0
+        self._body_since, self.body_bytes = self.site.reactor.seconds(), 0
         self._start(BODY_GRACE_SECONDS, self._check_body)
 
     def count_body(self, size: int) -> None:
         """A piece of it has come."""
-        self._body_bytes += size
+        self.body_bytes += size
 
     def _check_body(self) -> None:
         elapsed = self.site.reactor.seconds() - self._body_since
-        if self._body_bytes < (elapsed - BODY_GRACE_SECONDS + 1) * BODY_BYTES_PER_SECOND:
+        if self.body_bytes < (elapsed - BODY_GRACE_SECONDS + 1) * BODY_BYTES_PER_SECOND:
             self.refuse(invalid("body", "The body comes too slowly: send it again."))
             return
         self._start(1.0, self._check_body)
@@ -107,7 +122,7 @@ class Channel(http.HTTPChannel):
         elif self._closing:
             self._drop(len(data))
         else:
-            if self._deadline is None and not self._handlingRequest:
+            if self._deadline is None and not self._handlingRequest and not self._resting:
                 self._start(limits.HEAD_SECONDS, self._head_is_late)
             super().dataReceived(data)
 
@@ -145,11 +160,53 @@ class Channel(http.HTTPChannel):
         """Verb and target of the request whose head has just been read."""
         return self._command, self._path
 
+    # between two requests
+
     def requestDone(self, request: Request) -> None:
         """An answer is complete. After the server's `stop_accepting` it was the last."""
         if self.site.closing:
             self.persistent = False
+        self.body_bytes = 0
+        paid = self._pace.take(1)
+        if self.persistent and (not paid or self._waitingForTransport or self._buffer or self._dataBuffer):
+            # the parser's loop looks at `paused` before each line
+            self._resting = self.paused = True
+            self._rest_on(paid)
         super().requestDone(request)
+        self._keep_resting()
+
+    def answered(self, size: int) -> None:
+        """An answer with a body of that size was written."""
+        self.unsent = size if self._waitingForTransport else 0
+
+    def resumeProducing(self) -> None:
+        """The client has taken all answers."""
+        self.unsent = 0
+        super().resumeProducing()
+        self._keep_resting()
+        if self._resting and self._rest is None:
+            self._go_on()
+
+    def _keep_resting(self) -> None:
+        if self._resting:
+            self._networkProducer.pauseProducing()
+
+    def _rest_on(self, paid: bool) -> None:
+        wait = 0.0 if paid else self._pace.wait_ms(1) / 1000
+        self._rest = self.site.reactor.callLater(wait, self._rested, paid)
+
+    def _rested(self, paid: bool) -> None:
+        self._rest = None
+        if not paid and not self._pace.take(1):
+            self._rest_on(False)
+        elif not self._waitingForTransport:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self._resting = self.paused = False
+        self._networkProducer.resumeProducing()
+        if self._buffer:
+            self.dataReceived(b"")
 
     @property
     def idle(self) -> bool:

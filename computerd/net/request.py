@@ -23,7 +23,7 @@ from computerd.contract.errors import ApiError, Code, internal, invalid
 from computerd.contract.params import Attach
 from computerd.net import answers
 from computerd.net.answers import Reply
-from computerd.net.credentials import Verified
+from computerd.net.credentials import Verified, refused
 from computerd.net.heads import Head
 from computerd.net.routes import Match
 from computerd.wire import strictjson
@@ -41,10 +41,15 @@ class Health:
 
 @frozen
 class Call:
-    """A method."""
+    """A method.
+
+    Attributes:
+        verified: The credential, which may end while the answer is awaited.
+    """
 
     match: Match
     caller: Caller
+    verified: Verified
 
 
 @frozen
@@ -118,6 +123,11 @@ class Request(http.Request):
         if self.content.tell() + len(data) > limits.MAX_MESSAGE_BYTES:
             self.channel.refuse(_too_large())
             return
+        try:
+            self.channel.site.members.make_room(self.channel, len(data))
+        except ApiError as error:
+            self.channel.refuse(error)
+            return
         self.channel.count_body(len(data))
         self.content.write(data)
 
@@ -149,7 +159,18 @@ class Request(http.Request):
     async def _carry_out(self, plan: Call) -> Reply:
         method = plan.match.method
         answer = await self.channel.site.front.call(method, self._params(plan.match), plan.caller, None, self.arrived)
-        return answers.success(answer.status or plan.match.route.status, answer.result)
+        reply = answers.success(answer.status or plan.match.route.status, answer.result)
+        if plan.match.route.verb == "GET":
+            self._check_still(plan.verified, reply)
+        return reply
+
+    def _check_still(self, verified: Verified, reply: Reply) -> None:
+        """Whether what was read may still be told, and held until it is taken. What was changed is always told."""
+        site = self.channel.site
+        problem = site.credentials.problem(verified)
+        if problem is not None:
+            raise refused(problem)
+        site.members.make_room(self.channel, len(reply.body))
 
     def _params(self, match: Match) -> Struct:
         if match.route.verb == "GET":
@@ -191,6 +212,7 @@ class Request(http.Request):
             self.responseHeaders.setRawHeaders(b"Connection", [b"close"])
             self.channel.persistent = False
         self.write(reply.body)
+        self.channel.answered(len(reply.body))
         self.finish()
 
 

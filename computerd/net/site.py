@@ -22,6 +22,7 @@ from computerd.net.credentials import Credentials, Forged, Verified, no_credenti
 from computerd.net.factory import ConnectionFactory, attaches
 from computerd.net.heads import Head, MethodNotAllowed, Rules, bearer, check_upgrade
 from computerd.net.httpchannel import IDLE_SECONDS, Channel
+from computerd.net.members import Members
 from computerd.net.request import Call, Health, Plan, Request, Upgrade
 from computerd.net.routes import Routes, allowed
 from computerd.net.throttle import Throttle, source
@@ -65,7 +66,7 @@ class Site(http.HTTPFactory):
         self._wall = wall
         self._random = random
         self._strangers: dict[Channel, str | None] = {}
-        self._known: set[Channel] = set()
+        self.members: Final = Members()
 
     # what Twisted asks of a factory
 
@@ -110,18 +111,18 @@ class Site(http.HTTPFactory):
     def release(self, channel: Channel) -> None:
         """A connection has ended, or has become a WebSocket."""
         self._strangers.pop(channel, None)
-        self._known.discard(channel)
+        self.members.release(channel)
 
     def close_idle(self) -> None:
         """Closes every connection that has no request; the others after their answer."""
         self.closing = True
-        for channel in [*self._strangers, *self._known]:
+        for channel in [*self._strangers, *self.members]:
             if channel.idle:
                 channel.abort()
 
     def abort(self) -> None:
         """Closes every connection now."""
-        for channel in [*self._strangers, *self._known]:
+        for channel in [*self._strangers, *self.members]:
             channel.abort()
 
     # requests
@@ -144,7 +145,7 @@ class Site(http.HTTPFactory):
             raise no_key_yet()
         match = self.routes.find(head.verb, head.path)
         self._check_served(match.method)
-        return Call(match, self._with_program(verified.caller, head))
+        return Call(match, self._with_program(verified.caller, head), verified)
 
     def _check_served(self, method: Method) -> None:
         if not self.front.serves(method):
@@ -168,8 +169,10 @@ class Site(http.HTTPFactory):
                 if error.code is Code.UNAVAILABLE:
                     return None
                 raise
-        if self._strangers.pop(channel, self) is not self:
-            self._known.add(channel)
+        # one that was closed to make room for others may still have had a request on its way
+        if channel in self._strangers or channel in self.members:
+            self.members.keep(channel, verified.caller.member.id)
+            self._strangers.pop(channel, None)
         return verified
 
     def _with_program(self, caller: Caller, head: Head) -> Caller:

@@ -66,6 +66,8 @@ def parse(url: str) -> Address:
         raise _unusable(url, "it has no host or no known scheme")
     if parts.username is not None or parts.query or parts.fragment:
         raise _unusable("…", "a credential is never part of a URL; use --token-file")
+    if not parts.path.isascii():
+        raise _unusable(url, "what is not ASCII in its path must be written as %XX")
     tls, default = _SCHEMES[parts.scheme]
     path = parts.path.rstrip("/").removesuffix("/connect")
     plain = Address("", host, port or default, tls, path, None)

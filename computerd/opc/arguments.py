@@ -31,6 +31,13 @@ class _Parser(argparse.ArgumentParser):
         self.exit(self.status, f"{self.prog}: {message}\n")
 
 
+class _NeverHere(argparse.Action):
+    """An option that people try, and that there must not be."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        parser.error("other users can read a command line, so no token may stand there: use --token-file or OPC_TOKEN")
+
+
 def size(text: str) -> tuple[int, int]:
     """Columns and rows, from `120x40`."""
     match = re.fullmatch(r"([0-9]{1,4})x([0-9]{1,4})", text)
@@ -119,6 +126,7 @@ def _common(default: Any) -> _Parser:
     group = common.add_argument_group("which daemon, and how to speak")
     group.add_argument("--url", default=default, help="where the daemon is, such as wss://host.example")
     group.add_argument("--token-file", default=default, metavar="FILE", help="holds the token; nobody else may read it")
+    group.add_argument("--token", action=_NeverHere, help=argparse.SUPPRESS)
     group.add_argument("--host", default=default, metavar="NAME", help="a profile of the configuration")
     group.add_argument("--color", choices=COLORS, default=default, help="whether to colour (default: auto)")
     group.add_argument("-q", "--quiet", action="store_true", default=default or False, help="say only what went wrong")

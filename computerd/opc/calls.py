@@ -17,11 +17,11 @@ class Calls:
         self._last = 0
         self._open: dict[int, Answered] = {}
 
-    def request(self, method: str, params: Mapping[str, object], answered: Answered) -> bytes:
+    def request(self, method: str, params: Mapping[str, object], answered: Answered) -> str:
         """The text of a request. `answered` is called when its answer is given to `take`."""
         self._last += 1
         self._open[self._last] = answered
-        return json.dumps({"jsonrpc": "2.0", "id": self._last, "method": method, "params": params}).encode()
+        return json.dumps({"jsonrpc": "2.0", "id": self._last, "method": method, "params": params})
 
     def take(self, text: bytes) -> tuple[str, dict[str, Any]] | None:
         """Takes a message from the server: a notification is returned, as method and params; an answer goes where it belongs.

@@ -12,7 +12,7 @@ BY_SIGNAL: Final = 128
 """Added to a signal's number, as shells do."""
 
 
-class Failure(Exception):  # noqa: N818
+class Failure(Exception):
     """Ends the command with one line on standard error.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 import time
 from typing import Any, Final
@@ -12,7 +11,7 @@ from computerd.opc.calls import Calls
 from computerd.opc.failure import Failure
 from computerd.opc.link import Link, Lost
 from computerd.opc.locate import Place
-from computerd.opc.websocket import Opcode
+from computerd.opc.websocket import Text
 
 READY_SECONDS: Final = 5.0
 """For the daemon to say who it is."""
@@ -26,7 +25,7 @@ def greeting(place: Place) -> dict[str, Any]:
     """
     limit = time.monotonic() + READY_SECONDS
     try:
-        with links.dial(place, os.urandom) as link:
+        with links.dial(place) as link:
             while (left := limit - time.monotonic()) > 0:
                 ready = _next(link, left)
                 if ready is not None:
@@ -42,9 +41,7 @@ def _next(link: Link, left: float) -> dict[str, Any] | None:
         poll.register(link, select.POLLIN)
         poll.poll(left * 1000)
     for message in link.receive() or ():
-        if message.opcode is Opcode.CLOSE:
-            raise links.closed(message.payload)
-        said = Calls().take(message.payload) if message.opcode is Opcode.TEXT else None
+        said = Calls().take(message.data) if isinstance(message, Text) else None
         if said is not None and said[0] == "ready":
             return said[1]
     return None

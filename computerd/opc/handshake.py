@@ -1,61 +1,88 @@
-"""The opening handshake of RFC 6455, section 4.1, from the client's side: the request's text, and what the answer says."""
+"""The opening handshake of RFC 6455, section 4.1, from the client's side, by wsproto and h11. Holds no I/O."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from computerd.opc import websocket
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import AcceptConnection, RejectConnection, RejectData, Request
+from wsproto.utilities import ProtocolError
+
+from computerd.opc.failure import Failure
 from computerd.opc.locate import Place
 from computerd.opc.requests import USER_AGENT
+from computerd.opc.websocket import WebSocket
 
 SUBPROTOCOL: Final = "opc.v1"
-MAX_HEAD: Final = 16 * 1024
-"""Bytes of an answer's head."""
-HEAD_END: Final = b"\r\n\r\n"
+MAX_BODY: Final = 64 * 1024
+"""Bytes of a refusal's body that are read. The head is bounded by h11."""
 
 
-class Head(NamedTuple):
-    """Status and headers of an answer; the names are in lower case."""
+class Refusal(NamedTuple):
+    """The answer was no."""
 
     status: int
-    headers: dict[str, str]
+    body: bytes
 
-    def accepts(self, key: str) -> bool:
-        """Whether the connection is a WebSocket that speaks the Computer API now."""
-        return (
-            self.status == 101
-            and self.headers.get("upgrade", "").lower() == "websocket"
-            and "upgrade" in self.headers.get("connection", "").lower()
-            and self.headers.get("sec-websocket-accept") == websocket.accept(key)
-            and "sec-websocket-extensions" not in self.headers
+
+class Handshake:
+    """One attempt."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._protocol = WSConnection(ConnectionType.CLIENT)
+        self._status: int | None = None
+        self._body = b""
+
+    def request(self) -> bytes:
+        """The bytes that ask for the upgrade."""
+        where, token = self._place.address, self._place.token
+        headers = [(b"User-Agent", USER_AGENT.encode())]
+        if token is not None:
+            headers.append((b"Authorization", b"Bearer " + token.encode("ascii")))
+        return self._protocol.send(
+            Request(
+                host=where.host_header,
+                target=f"{where.path}/connect",
+                subprotocols=[SUBPROTOCOL],
+                extra_headers=headers,
+            )
         )
 
+    def feed(self, data: bytes) -> WebSocket | Refusal | None:
+        """What the answer is, with `data`, or none at the end of the stream; None: there is more to come.
 
-def request(place: Place, key: str) -> bytes:
-    """The bytes that ask for the upgrade. `key` is 16 random bytes in base64."""
-    lines = [
-        f"GET {place.address.path}/connect HTTP/1.1",
-        f"Host: {place.address.host_header}",
-        "Upgrade: websocket",
-        "Connection: Upgrade",
-        f"Sec-WebSocket-Key: {key}",
-        "Sec-WebSocket-Version: 13",
-        f"Sec-WebSocket-Protocol: {SUBPROTOCOL}",
-        f"User-Agent: {USER_AGENT}",
-    ]
-    if place.token is not None:
-        lines.append(f"Authorization: Bearer {place.token}")
-    return "\r\n".join([*lines, "", ""]).encode("ascii")
-
-
-def parse(head: bytes) -> Head | None:
-    """An answer's head, without its last empty line; None when it is no HTTP/1.1."""
-    status_line, *lines = head.decode("latin-1").split("\r\n")
-    words = status_line.split(" ", 2)
-    if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdigit():
+        Raises:
+            Failure: It is no answer of a daemon.
+            ConnectionError: It ended in the middle.
+        """
+        try:
+            self._protocol.receive_data(data or None)
+        # wsproto decodes some headers without looking for errors
+        except (ProtocolError, UnicodeDecodeError):
+            raise self._strange() from None
+        for event in self._protocol.events():
+            match event:
+                case AcceptConnection():
+                    return self._accepted(event)
+                case RejectConnection(status, _, has_body):
+                    self._status = status
+                    if not has_body:
+                        return Refusal(status, b"")
+                case RejectData(body, finished):
+                    self._body += bytes(body)
+                    if finished or len(self._body) > MAX_BODY:
+                        return Refusal(self._status or 0, self._body)
+        if not data:
+            if self._status is not None:
+                return Refusal(self._status, self._body)
+            raise ConnectionError("it ended the connection during the handshake")
         return None
-    headers: dict[str, str] = {}
-    for line in lines:
-        name, _, value = line.partition(":")
-        headers[name.strip().lower()] = value.strip()
-    return Head(int(words[1][:3]), headers)
+
+    def _accepted(self, event: AcceptConnection) -> WebSocket:
+        if event.subprotocol != SUBPROTOCOL:
+            raise Failure("invalid_answer", f"{self._place.address.url} is no daemon that speaks {SUBPROTOCOL}.")
+        return WebSocket(self._protocol)
+
+    def _strange(self) -> Failure:
+        return Failure("invalid_answer", f"{self._place.address.url} does not answer as a daemon does. Check the URL.")

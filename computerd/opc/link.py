@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import socket
 import ssl
@@ -11,16 +10,16 @@ from collections.abc import Callable
 from typing import Final, Self
 
 from computerd.contract import closing
-from computerd.opc import address, handshake, requests, websocket
-from computerd.opc.failure import Failure
+from computerd.opc import address, requests
+from computerd.opc.failure import Failure, one_line
+from computerd.opc.handshake import Handshake, Refusal
 from computerd.opc.locate import Place
-from computerd.opc.websocket import Message, Opcode
+from computerd.opc.websocket import BadServerError, Closed, ClosedError, Message, Pinged, WebSocket
 
 HANDSHAKE_SECONDS: Final = 15.0
-"""From the request to the end of the answer's head."""
+"""From the request to the end of its answer."""
 READ_BYTES: Final = 128 * 1024
 """Taken from the socket at a time: also the most that waits for a standard output that is full."""
-CLOSE_NORMAL: Final = 1000
 
 _ADVICE: Final = {
     closing.CloseCode.GOING_AWAY: "It heard nothing from this client for a minute. Connect again.",
@@ -32,8 +31,16 @@ _ADVICE: Final = {
 }
 
 
-class Lost(Exception):  # noqa: N818
-    """The link has ended, and not by our wish. The text says how and what to do."""
+class Lost(Exception):
+    """The link has ended, and not by our wish. The text says how and what to do.
+
+    Attributes:
+        code: The close code that the daemon gave, or None.
+    """
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Link:
@@ -41,17 +48,17 @@ class Link:
 
     Args:
         connection: The socket, which becomes non-blocking.
-        early: What came after the handshake's answer.
-        random: Returns so many random bytes; masks are made of them (RFC 6455, section 10.3).
+        websocket: What speaks over it.
     """
 
-    def __init__(self, connection: socket.socket, early: bytes, random: Callable[[int], bytes]) -> None:
+    def __init__(self, connection: socket.socket, websocket: WebSocket) -> None:
         connection.setblocking(False)
         self._connection = connection
-        self._decoder = websocket.Decoder()
-        self._early = early
-        self._random = random
+        self._websocket = websocket
         self._unsent = bytearray()
+        # some messages may have come together with the handshake's answer
+        self._fresh = True
+        self._end: Lost | None = None
 
     def fileno(self) -> int:
         """For poll(2)."""
@@ -65,23 +72,35 @@ class Link:
     @property
     def buffered(self) -> bool:
         """Whether `receive` has something although the socket may not be readable."""
-        return bool(self._early) or (isinstance(self._connection, ssl.SSLSocket) and self._connection.pending() > 0)
+        return self._fresh or self._end is not None or _pending(self._connection)
 
-    def send(self, opcode: Opcode, payload: bytes) -> None:
-        """Sends a message, now or with the next `flush`.
+    # --- to the daemon: now, or with the next `flush`. All of it raises Lost when the link has ended.
 
-        Raises:
-            Lost: The link has ended.
-        """
-        self._unsent += websocket.encode(opcode, payload, self._random(4))
+    def text(self, text: str) -> None:
+        """Sends a text message."""
+        self._send(lambda: self._websocket.text(text))
+
+    def binary(self, data: bytes) -> None:
+        """Sends a binary message."""
+        self._send(lambda: self._websocket.binary(data))
+
+    def ping(self) -> None:
+        """Sends a ping; `Ponged` will answer it."""
+        self._send(self._websocket.ping)
+
+    def pong(self, payload: bytes = b"") -> None:
+        """Sends a pong."""
+        self._send(lambda: self._websocket.pong(payload))
+
+    def _send(self, encoded: Callable[[], bytes]) -> None:
+        try:
+            self._unsent += encoded()
+        except ClosedError:
+            raise self._end or Lost("the connection to the daemon has been closed.") from None
         self.flush()
 
     def flush(self) -> None:
-        """Gives the kernel what it takes.
-
-        Raises:
-            Lost: The link has ended.
-        """
+        """Gives the kernel what it takes."""
         try:
             while self._unsent:
                 count = self._connection.send(self._unsent)
@@ -90,39 +109,59 @@ class Link:
             if not _would_block(error):
                 raise _broken(error) from None
 
+    # --- from the daemon
+
     def receive(self) -> list[Message] | None:
         """What has arrived, pings answered and taken out; None when nothing has.
 
         Raises:
             Lost: The link has ended. Messages before its end have been returned by earlier calls.
         """
-        data, self._early = self._early, b""
-        if not data:
-            try:
-                data = self._connection.recv(READ_BYTES)
-            except OSError as error:
-                if _would_block(error):
-                    return None
-                raise _broken(error) from None
-            if not data:
-                raise Lost("the daemon ended the connection without a word. Look at its log, and connect again.")
+        self._check()
+        data = self._arrived()
+        if data is None:
+            return None
         try:
-            messages = self._decoder.feed(data)
-        except websocket.BadServerError as error:
+            told = [message for message in self._websocket.feed(data) if not self._own(message)]
+        except BadServerError as error:
             raise Lost(f"what answers is no WebSocket server that this client understands: {error}.") from None
-        return [message for message in messages if not self._answered(message)]
+        if not told:
+            self._check()
+        return told
 
-    def _answered(self, message: Message) -> bool:
-        if message.opcode is Opcode.PING:
+    def _check(self) -> None:
+        if self._end is not None:
+            raise self._end
+
+    def _arrived(self) -> bytes | None:
+        if self._fresh:
+            self._fresh = False
+            return b""
+        try:
+            data = self._connection.recv(READ_BYTES)
+        except OSError as error:
+            if _would_block(error):
+                return None
+            raise _broken(error) from None
+        if not data:
+            raise Lost("the daemon ended the connection without a word. Look at its log, and connect again.")
+        return data
+
+    def _own(self, message: Message) -> bool:
+        """Whether `message` concerns nobody but the link; it has been seen to."""
+        if isinstance(message, Pinged):
             # if it can't be sent any more, what arrived with it still counts; the next call tells
             with contextlib.suppress(Lost):
-                self.send(Opcode.PONG, message.payload)
-        return message.opcode is Opcode.PING
+                self.pong(message.payload)
+        elif isinstance(message, Closed):
+            self._end = closed(message.code, message.reason)
+        return isinstance(message, Pinged | Closed)
 
     def close(self) -> None:
         """Says goodbye if that is possible at once, and lets go. No error."""
         with contextlib.suppress(OSError, Lost, ValueError):
-            self.send(Opcode.CLOSE, CLOSE_NORMAL.to_bytes(2, "big"))
+            self._unsent += self._websocket.close()
+            self.flush()
         with contextlib.suppress(OSError):
             self._connection.close()
 
@@ -137,38 +176,40 @@ def _would_block(error: OSError) -> bool:
     return isinstance(error, (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError))
 
 
+def _pending(connection: socket.socket) -> bool:
+    """Whether TLS has decrypted more than was read of it."""
+    return isinstance(connection, ssl.SSLSocket) and connection.pending() > 0
+
+
 def _broken(error: OSError) -> Lost:
     return Lost(
         f"the connection to the daemon broke: {error.strerror or error}. Check that it still runs, and connect again."
     )
 
 
-def closed(payload: bytes) -> Lost:
-    """What a close frame from the daemon means for a person."""
-    code, reason = websocket.closing(payload)
+def closed(code: int, reason: str) -> Lost:
+    """What a close from the daemon means for a person."""
     known = code in set(closing.CloseCode)
     advice = _ADVICE.get(closing.CloseCode(code), "") if known else "Look at its log, and connect again."
-    said = closing.REASONS[closing.CloseCode(code)] if known and code != closing.CloseCode.NO_KEY else reason
-    return Lost(f"the daemon closed the connection ({code}{': ' + said if said else ''}). {advice}".rstrip())
+    said = closing.REASONS[closing.CloseCode(code)] if known else one_line(reason)
+    if code == closing.CloseCode.NO_KEY:  # that one is for programs
+        said = ""
+    return Lost(f"the daemon closed the connection ({code}{': ' + said if said else ''}). {advice}".rstrip(), code)
 
 
-def dial(place: Place, random: Callable[[int], bytes]) -> Link:
+def dial(place: Place) -> Link:
     """A new link.
 
     Raises:
         Failure: The daemon can't be reached, or refused.
     """
-    key = base64.b64encode(random(16)).decode()
     connection = address.connect(place.address)
     try:
-        connection.sendall(handshake.request(place, key))
-        head, early = _head(connection, place)
-        if not head.accepts(key):
-            raise _refused(place, head, early, connection)
-        if head.headers.get("sec-websocket-protocol") != handshake.SUBPROTOCOL:
-            raise Failure("invalid_answer", f"{place.address.url} is no daemon that speaks {handshake.SUBPROTOCOL}.")
-        return Link(connection, early, random)
-    except OSError as error:
+        answer = _shaken(connection, place)
+        if isinstance(answer, Refusal):
+            raise _refused(place, answer)
+        return Link(connection, answer)
+    except (OSError, UnicodeError) as error:
         connection.close()
         raise address.unreachable(place.address, error) from None
     except BaseException:
@@ -176,32 +217,19 @@ def dial(place: Place, random: Callable[[int], bytes]) -> Link:
         raise
 
 
-def _head(connection: socket.socket, place: Place) -> tuple[handshake.Head, bytes]:
-    """The answer's head, and what came after it."""
-    data = b""
+def _shaken(connection: socket.socket, place: Place) -> WebSocket | Refusal:
+    handshake = Handshake(place)
+    connection.sendall(handshake.request())
     limit = time.monotonic() + HANDSHAKE_SECONDS
-    while handshake.HEAD_END not in data:
-        if len(data) > handshake.MAX_HEAD or time.monotonic() > limit:
-            raise Failure("invalid_answer", f"{place.address.url} does not answer as a daemon does. Check the URL.")
-        more = connection.recv(READ_BYTES)
-        if not more:
-            raise ConnectionError("it ended the connection during the handshake")
-        data += more
-    text, _, rest = data.partition(handshake.HEAD_END)
-    head = handshake.parse(text)
-    if head is None:
-        raise Failure("invalid_answer", f"{place.address.url} does not answer as a daemon does. Check the URL.")
-    return head, rest
+    while (answer := handshake.feed(connection.recv(READ_BYTES))) is None:
+        if time.monotonic() > limit:
+            raise TimeoutError(f"it did not answer within {HANDSHAKE_SECONDS:.0f} s")
+    return answer
 
 
-def _refused(place: Place, head: handshake.Head, body: bytes, connection: socket.socket) -> Failure:
-    size = head.headers.get("content-length", "")
-    want = min(int(size), 64 * 1024) if size.isdigit() else 0
-    with contextlib.suppress(OSError):
-        while len(body) < want and (more := connection.recv(want - len(body))):
-            body += more
+def _refused(place: Place, refusal: Refusal) -> Failure:
     try:
-        requests.answer(place, head.status, body)
+        requests.answer(place, refusal.status, refusal.body)
     except Failure as failure:
         return failure
-    return Failure("invalid_answer", f"{place.address.url} answered {head.status} to a WebSocket. Check the URL.")
+    return Failure("invalid_answer", f"{place.address.url} answered {refusal.status} to a WebSocket. Check the URL.")

@@ -10,7 +10,7 @@ import json
 import os
 import socket
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from computerd.opc import address, credentials, settings
@@ -90,23 +90,34 @@ def sockets(env: Mapping[str, str]) -> list[str]:
     """Where a local daemon's socket may be, the nearest first."""
     if "OPC_LOCAL_SOCKET" in env:
         return [env["OPC_LOCAL_SOCKET"]]
-    runtime = env.get("XDG_RUNTIME_DIR")
-    return [*([os.path.join(runtime, "computerd", "local.sock")] if runtime else []), SYSTEM_SOCKET]
+    # A daemon that was started without $XDG_RUNTIME_DIR, as by su(1) or cron(8), has it in its state folder.
+    bases = [base for base in (settings.xdg(env, "XDG_RUNTIME_DIR"), settings.state_home(env)) if base]
+    return [*(os.path.join(base, "computerd", "local.sock") for base in bases), SYSTEM_SOCKET]
 
 
 def _first(env: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     """The first local socket that somebody answers on, and the answer."""
-    tried: list[str] = []
+    tried: list[tuple[str, OSError]] = []
     for path in sockets(env):
         try:
             return path, ask(path)
         except OSError as error:
-            tried.append(f"{path} ({error.strerror or error})")
+            tried.append((path, error))
     raise Failure(
         "unreachable",
-        f"found no daemon: nothing answers at {' or '.join(tried)}. "
+        f"found no daemon: {_silence(tried)}. "
         "Start one (`twistd -n computerd`), or say where it is with --url and --token-file.",
     )
+
+
+def _silence(tried: Sequence[tuple[str, OSError]]) -> str:
+    """What was found at the places where no daemon answers. A place that is not there is not worth a word if another one is."""
+    there = [
+        f"{path} does not answer ({error.strerror or error})"
+        for path, error in tried
+        if not isinstance(error, FileNotFoundError)
+    ]
+    return "; ".join(there) or f"there is no socket at {' or '.join(path for path, _ in tried)}"
 
 
 def ask(path: str) -> dict[str, str]:

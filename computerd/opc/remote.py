@@ -14,7 +14,7 @@ from computerd.opc.link import Link
 from computerd.opc.pace import MARK_EVERY, Pace
 from computerd.opc.plan import Ending, Plan, exited
 from computerd.opc.pulse import Pulse
-from computerd.opc.websocket import Message, Opcode
+from computerd.opc.websocket import Binary, Message, Ponged, Text
 from computerd.wire import frames
 
 UNSENT_BYTES: Final = 256 * 1024
@@ -112,7 +112,7 @@ class Remote:
 
     def input(self, data: bytes) -> None:
         """Sends input, at most what `room` said."""
-        self._link.send(Opcode.BINARY, frames.join(self._channel, data))
+        self._link.binary(frames.join(self._channel, data))
         self.sent += len(data)
         self._pace.sent(len(data))
         if self._pace.unmarked >= MARK_EVERY:
@@ -149,9 +149,9 @@ class Remote:
         if not reading:
             self._pulse.heard(now)
         if self._pulse.due(now):
-            self._link.send(Opcode.PING, b"")
+            self._link.ping()
             if not reading:
-                self._link.send(Opcode.PONG, b"")
+                self._link.pong()
         if self._pulse.lost(now):
             raise links.Lost("the daemon does not answer any more. Check the network, and connect again.")
 
@@ -164,7 +164,7 @@ class Remote:
         self._pulse.heard(now)
 
     def _ask(self, method: str, params: dict[str, object], answered: Any) -> None:
-        self._link.send(Opcode.TEXT, self._calls.request(method, params, answered))
+        self._link.text(self._calls.request(method, params, answered))
 
     # --- what it tells
 
@@ -179,21 +179,19 @@ class Remote:
             return None
         self._pulse.heard(now)
         for message in messages:
-            if message.opcode is Opcode.CLOSE:
-                if self._happened:
-                    break
-                raise links.closed(message.payload)
             self._message(message, now)
         happened, self._happened = self._happened, []
         return happened
 
     def _message(self, message: Message, now: float) -> None:
-        if message.opcode is Opcode.BINARY:
-            self._output(message.payload)
-        elif message.opcode is Opcode.PONG:
-            self._pulse.pong(now)
-        elif (said := self._calls.take(message.payload)) is not None:
-            self._notified(*said)
+        match message:
+            case Binary(frame):
+                self._output(frame)
+            case Ponged():
+                self._pulse.pong(now)
+            case Text(text):
+                if (said := self._calls.take(text)) is not None:
+                    self._notified(*said)
 
     def _output(self, frame: bytes) -> None:
         try:

@@ -87,11 +87,11 @@ def answer(place: Place, status: int, data: bytes) -> dict[str, Any]:
     )
     failure = Failure.of_body(refusal, strange)
     if failure.code == "unauthenticated":
-        failure.message += f" {_credential_hint(place)}"
+        failure.message += _credential_hint(place, failure.message)
     raise failure
 
 
-def _credential_hint(place: Place) -> str:
+def _credential_hint(place: Place, told: str) -> str:
     if place.token is None:
-        return "No token was found: give one with --token-file or OPC_TOKEN."
-    return "`computerctl token create` makes a new token."
+        return " No token was found: give one with --token-file or OPC_TOKEN."
+    return "" if "token create" in told else " `computerctl token create` makes a new token."

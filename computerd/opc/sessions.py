@@ -107,7 +107,7 @@ def _row(session: dict[str, Any]) -> tuple[str, str, str, str, str]:
         person.get("name") or person.get("id") or "-",
         session.get("lastActiveAt") or "-",
     )
-    return tuple(one_line(str(cell)) for cell in cells)  # type: ignore[return-value]
+    return tuple(one_line(str(cell)) for cell in cells)  # type: ignore[return-value]  # as many as there are columns
 
 
 def mine(place: Place, speaker: Say) -> str:

@@ -52,14 +52,24 @@ class File(NamedTuple):
 
 def paths(env: Mapping[str, str]) -> list[str]:
     """The configuration files, the nearest first."""
-    home = env.get("XDG_CONFIG_HOME") or os.path.join(_home(env), ".config")
+    home = xdg(env, "XDG_CONFIG_HOME") or os.path.join(_home(env), ".config")
     return [os.path.join(home, "opc", "config.toml"), "/etc/opc/config.toml"]
 
 
 def credentials_path(env: Mapping[str, str]) -> str:
     """The user's file of tokens."""
-    home = env.get("XDG_STATE_HOME") or os.path.join(_home(env), ".local", "state")
-    return os.path.join(home, "opc", "credentials.toml")
+    return os.path.join(state_home(env), "opc", "credentials.toml")
+
+
+def state_home(env: Mapping[str, str]) -> str:
+    """The folder in which the user's programs keep what they remember."""
+    return xdg(env, "XDG_STATE_HOME") or os.path.join(_home(env), ".local", "state")
+
+
+def xdg(env: Mapping[str, str], name: str) -> str | None:
+    """The folder that a variable of the XDG Base Directory Specification names; it says to ignore a relative one."""
+    value = env.get(name, "")
+    return value if value.startswith("/") else None
 
 
 def _home(env: Mapping[str, str]) -> str:

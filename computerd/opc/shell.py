@@ -13,12 +13,13 @@ from typing import Final
 from computerd.opc import link as links
 from computerd.opc import locate, say, sessions, words
 from computerd.opc import tty as ttys
+from computerd.opc.ends import Ends
 from computerd.opc.keys import Escapes
 from computerd.opc.link import Link
 from computerd.opc.locate import Place
 from computerd.opc.modes import Modes
 from computerd.opc.plan import Ending, Plan
-from computerd.opc.relay import Ends, Relay
+from computerd.opc.relay import Relay
 from computerd.opc.remote import Remote
 from computerd.opc.say import Say
 from computerd.opc.signals import Signals
@@ -84,7 +85,7 @@ def _relay(place: Place, plan: Plan, no_input: bool, local: Tty | None, escapes:
     speaker.detail(f"connecting to {place.address.url} (from {place.origin})")
     if local is not None:
         speaker.raw = lambda: local.is_raw
-    with links.dial(place, os.urandom) as link:
+    with links.dial(place) as link:
         ending = _joined(link, plan, no_input, local, escapes, speaker)
     if ending.message is not None:
         speaker.error(ending.message)

@@ -12,6 +12,7 @@ from attrs import frozen
 
 from computerd.api.dispatch import Api
 from computerd.api.terminals import Terminals
+from computerd.config.errors import ConfigError
 from computerd.config.settings import Config
 from computerd.host.settings import CgroupLimits, HostSettings
 from computerd.host.spawner import HostSpawner
@@ -76,7 +77,7 @@ def assemble(config: Config, around: Surroundings, journal_failed: Callable[[], 
     """Every part of the daemon.
 
     Raises:
-        HostError, KeyProblem, OSError: The host can't serve as it is configured.
+        ConfigError, HostError, KeyProblem, OSError: The host can't serve as it is configured.
     """
     prepare_folders(config)
     reactor, wall, random = around.reactor, around.wall, around.random
@@ -108,19 +109,21 @@ def prepare_folders(config: Config) -> None:
     """Makes the state folder, mode 0700, and the workspace root, which the agent's user passes through.
 
     Raises:
-        OSError: They can't be made.
+        ConfigError: They can't be made.
     """
-    _make_folder(config.state_dir, 0o700)
-    _make_folder(config.workspace_root, 0o755)
+    _make_folder(config.state_dir, 0o700, "--state-dir")
+    _make_folder(config.workspace_root, 0o755, "--workspace-root")
 
 
-def _make_folder(path: Path, mode: int) -> None:
+def _make_folder(path: Path, mode: int, flag: str) -> None:
     if path.is_dir():
         return
     # parents as for anybody's folders, and the folder itself with its own mode whatever the umask
     before = os.umask(0o022)
     try:
         path.mkdir(mode=mode, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(str(path), f"can't be made ({error.strerror}): name another folder with {flag}") from None
     finally:
         os.umask(before)
 

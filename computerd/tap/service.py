@@ -5,6 +5,9 @@ Start: folders and keys, then the journal, then the listeners; systemd hears REA
 needs the next to say its last word. A start that can't be ends with one line on standard error and status 78, which systemd is told not to retry.
 """
 
+# Twisted has no types for what is called here
+# mypy: disallow-untyped-calls=False
+
 from __future__ import annotations
 
 import contextlib
@@ -34,7 +37,7 @@ from computerd.contract.errors import ApiError
 from computerd.host.settings import HostError
 from computerd.journal.refusal import JournalError
 from computerd.net.keys import KeyProblem
-from computerd.net.service import ListenError
+from computerd.net.refusal import ListenError
 from computerd.tap.log import FORMATS, LineObserver
 from computerd.tap.notify import Notifier
 from computerd.tap.options import Options
@@ -68,14 +71,14 @@ class Daemon(Service):
 
     def setServiceParent(self, parent: Any) -> None:
         """Joins the application, and has it log in our format."""
-        super().setServiceParent(parent)  # type: ignore[no-untyped-call]
+        super().setServiceParent(parent)
         if isinstance(parent, Componentized):
-            parent.setComponent(ILogObserver, self._observer())  # type: ignore[no-untyped-call]
+            parent.setComponent(ILogObserver, self._observer())
 
     def _observer(self) -> LineObserver:
         parent = getattr(self.options, "parent", None) or {}
         file = parent.get("logfile")
-        stream = sys.stdout if file in (None, "-") else open(file, "a", encoding="utf-8")  # noqa: SIM115
+        stream = sys.stdout if file in (None, "-") else open(file, "a", encoding="utf-8")  # noqa: SIM115  # open for the daemon's whole life
         text = "journal" if "JOURNAL_STREAM" in os.environ and stream is sys.stdout else "text"
         return LineObserver(stream, FORMATS["json" if self.config.log.format == "json" else text])
 
@@ -83,7 +86,7 @@ class Daemon(Service):
 
     def startService(self) -> None:
         """Starts everything, or ends the process with status 78."""
-        super().startService()  # type: ignore[no-untyped-call]
+        super().startService()
         ensureDeferred(self._start()).addErrback(self._refuse)
 
     async def _start(self) -> None:
@@ -97,7 +100,7 @@ class Daemon(Service):
         await parts.journal.start()
         await parts.net.listen()
         signal.signal(signal.SIGHUP, lambda number, frame: self._soon(self.reload))
-        # what is there now stays: a fork need not copy it because a collection touched it
+        # what is there now stays: collections need not walk it, nor touch pages that a fork (on an old kernel) would have to copy
         gc.collect()
         gc.freeze()
         _give_back_memory()
@@ -168,7 +171,7 @@ class Daemon(Service):
 
     def stopService(self) -> Deferred[None]:
         """Ends everything in order, within `limits.SHUTDOWN_SECONDS`."""
-        super().stopService()  # type: ignore[no-untyped-call]
+        super().stopService()
         return ensureDeferred(self._stop())
 
     async def _stop(self) -> None:

@@ -35,6 +35,7 @@ class Case(SynchronousTestCase):
 
 class Decode(Case):
     def test_j4_integers_are_integers(self) -> None:
+        """J4."""
         for text in (
             "true",
             "1.0",
@@ -57,6 +58,7 @@ class Decode(Case):
             self.refused("cols", params.OpenTerminal, {**OPEN, "cols": cols}, "1 to 1000")
 
     def test_j7_unknown_fields_of_every_method(self) -> None:
+        """J7."""
         for method in methods.METHODS:
             for name in ("extra", "__proto__", "__class__", "session_id", "SessionId", ""):
                 self.refused(name, method.params, {name: 1}, "no such field")
@@ -101,12 +103,14 @@ class Decode(Case):
         self.refused("title", params.CreateSessionBody, {"title": None})
 
     def test_d8_term(self) -> None:
+        """D8."""
         for term in ("../../x", "a\nb", "a\n", "a\x00", "a=b", "x" * 65, "", " ", "é"):
             self.refused("term", params.OpenTerminal, {**OPEN, "term": term}, "1 to 64")
         for term in ("xterm-256color", "x" * 64, "a.b_c+d"):
             self.assertEqual(decode(params.OpenTerminal, {**OPEN, "term": term}).term, term)
 
     def test_d9_command(self) -> None:
+        """D9."""
         for command in ("", "a\x00b", "\ud800", "x\udfff", "x" * 10_001):
             self.refused("command", params.OpenTerminal, {**OPEN, "command": command}, "1 to 10000 characters")
         for command in ("\U0001f600" * 10_000, "-x", "a\nb\n", "\x1b[0m", "\u2028"):

@@ -39,6 +39,7 @@ class Identifiers(SynchronousTestCase):
             self.assertFalse(identifiers.TERMINAL.matches(bad), bad)
 
     def test_none_twice_and_every_character_alike(self) -> None:
+        """T4."""
         made = [identifiers.SESSION.new(os.urandom) for _ in range(20_000)]
         self.assertEqual(len(set(made)), len(made))
         counts = [sum(text.count(c, 3) for text in made) for c in "09azAZ5mM"]
@@ -46,6 +47,7 @@ class Identifiers(SynchronousTestCase):
         self.assertTrue(all(4_700 < count < 5_600 for count in counts), counts)
 
     def test_only_the_given_source_decides(self) -> None:
+        """T4."""
         self.assertEqual(identifiers.TERMINAL.new(bytes), "tm_" + "0" * 12)
 
     @given(st.binary(min_size=1, max_size=64))

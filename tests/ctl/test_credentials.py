@@ -92,6 +92,12 @@ class Create(CtlTestCase):
             with contextlib.redirect_stderr(io.StringIO()):
                 self.assertEqual(self.assertRaises(SystemExit, main, ["token", "create", *words]).code, 2, words)
 
+    def test_a_wrong_scope_names_the_right_ones(self) -> None:
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertRaises(SystemExit, main, ["token", "create", "--member", "ada", "--scope", "terminal"])
+        self.assertIn("must be one of sessions:read, sessions:write, ", said.getvalue())
+        self.assertIn("not 'terminal'", said.getvalue())
+
 
 class Revoke(CtlTestCase):
     """`computerctl token list` and `revoke`."""

@@ -9,6 +9,7 @@ import json
 import os
 import pwd
 import stat
+import subprocess
 from pathlib import Path
 
 from twisted.trial.unittest import SkipTest
@@ -116,6 +117,15 @@ class Setup(CtlTestCase):
         self.good("setup", "--undo")
         self.assertEqual(list(self.folder.iterdir()), [])
 
+    def test_a_missing_folder_above_both_is_made_once(self) -> None:
+        self.state = self.folder / "new" / "state"
+        environ = {"COMPUTERD_WORKSPACE_ROOT": str(self.folder / "new" / "workspaces")}
+        user = ["--user", "nobody"] if os.geteuid() == 0 else []  # who is there already
+        self.good("setup", *user, environ=environ)
+        self.assertTrue((self.folder / "new" / "workspaces").is_dir())
+        self.good("setup", "--undo", environ=environ)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
     def test_only_root_makes_users(self) -> None:
         if os.geteuid() == 0:
             raise SkipTest("only for ordinary users")
@@ -176,6 +186,20 @@ class UnixUser(CtlTestCase):
         said = self.good("setup", "--undo")
         self.assertIn("another uid", "\n".join(said))
         self.assertEqual(pwd.getpwnam(self.name).pw_dir, home)
+
+    def test_a_user_who_is_at_work_stays_until_he_is_not(self) -> None:
+        self.good("setup", "--user", self.name)
+        work = subprocess.Popen(["sleep", "600"], user=self.name, extra_groups=[], start_new_session=True)
+        self.addCleanup(work.kill)
+        ran = self.ctl("setup", "--undo")
+        self.assertEqual((ran.status, len(ran.said)), (1, 1))
+        self.assertIn(f"used by process {work.pid}; stop the daemon", ran.said[0])
+        self.assertEqual(ran.said[0].count("userdel"), 1)
+        pwd.getpwnam(self.name)
+        work.kill()
+        work.wait()
+        self.good("setup", "--undo")
+        self.assertRaises(KeyError, pwd.getpwnam, self.name)
 
     def test_useradd_s_refusal_is_one_line(self) -> None:
         tool("groupadd", self.name)  # useradd --user-group then has no name for the group

@@ -49,6 +49,8 @@ class Client:
         """Connects and reads `ready`."""
         headers = {"Authorization": f"Bearer {token}", **options.pop("headers", {})}
         options.setdefault("subprotocols", ["opc.v1"])
+        # with output that nobody has read the library would wait ten seconds for the other side's goodbye
+        options.setdefault("close_timeout", 1.0)
         options = {"compression": None, "max_size": None, "open_timeout": WAIT, "ping_interval": None, **options}
         socket = raw(url, additional_headers=headers, **options)
         client = cls(socket)

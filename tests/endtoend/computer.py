@@ -256,6 +256,17 @@ def alive(pid: int) -> bool:
         return False
 
 
+def sleeping(seconds: int) -> int:
+    """The process that sleeps for so long; 0: there is none."""
+    for process in Path("/proc").iterdir():
+        try:
+            if process.name.isdigit() and (process / "cmdline").read_bytes() == b"sleep\0%d\0" % seconds:
+                return int(process.name)
+        except OSError:
+            continue
+    return 0
+
+
 def _processes() -> dict[int, tuple[int, str]]:
     found = {}
     for name in filter(str.isdigit, os.listdir("/proc")):

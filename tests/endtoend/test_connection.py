@@ -12,6 +12,7 @@ from websockets.exceptions import InvalidStatus
 
 from tests.endtoend.case import ComputerCase
 from tests.endtoend.client import Client, ConnectionClosed, RefusedError, Reply, http, raw
+from tests.endtoend.computer import eventually
 
 
 class JsonRpcTests(ComputerCase):
@@ -67,9 +68,10 @@ class JsonRpcTests(ComputerCase):
             self.exchange(client, '{"jsonrpc":"2.0","id":9,"method":"ping","params":7}')["error"]["data"]["field"],
             "params",
         )
-        self.assertIn("timing", client.ask("ping"))
+        self.assertTrue(0 < client.ask("ping")["timing"]["serverUs"] < 1_000_000)
 
     def test_ids_come_back_as_they_were(self) -> None:
+        """J6."""
         client = self.connect()
         for number in ("", "a b", "é", 0, -1, 2**53, "1"):
             answer = self.exchange(client, json.dumps({"jsonrpc": "2.0", "id": number, "method": "ping"}))
@@ -77,6 +79,7 @@ class JsonRpcTests(ComputerCase):
             self.assertIs(type(answer["id"]), type(number))
 
     def test_notifications_are_never_answered(self) -> None:
+        """J6."""
         client = self.connect()
         for method in ("terminals.open", "no.such", "sessions.ack", "ping"):
             client.socket.send(json.dumps({"jsonrpc": "2.0", "method": method, "params": {"x": 1}}))
@@ -84,6 +87,7 @@ class JsonRpcTests(ComputerCase):
         self.assertEqual(client.answers, {})
 
     def test_unknown_fields_and_members_are_named(self) -> None:
+        """J7."""
         client = self.connect()
         with self.assertRaises(RefusedError) as caught:
             client.ask("sessions.get", sessionId=self.session, nonsense=1)
@@ -166,10 +170,9 @@ class CloseCodeTests(ComputerCase):
             "token", "create", "--member", "alice", "--scope", "terminals", "--ttl", "2s"
         ).stdout.strip()
         client = Client.to(self.computer.url, token)
-        shell = client.open(self.session, "sleep 100")
+        client.open(self.session, "sleep 100")
         self.assertIsNotNone(client.notifications[0]["params"]["expiresAt"])
         self.assertEqual(client.closed(6)[0], 4001)
-        self.assertEqual(shell.client, client)
         self.settled()
         self.assertEqual(http(self.computer.base + "/sessions", token=token).status, 401)
 
@@ -180,7 +183,7 @@ class CloseCodeTests(ComputerCase):
         self.computer.ctl("token", "revoke", "--member", "mallory")
         began = time.monotonic()
         self.assertEqual(client.closed(5)[0], 4001)
-        self.assertLess(time.monotonic() - began, 1.5)
+        self.assertLess(time.monotonic() - began, 3)
         self.assertEqual(http(self.computer.base + "/sessions", token=token).status, 401)
 
     def test_fifty_connections_of_a_member(self) -> None:
@@ -197,12 +200,21 @@ class CloseCodeTests(ComputerCase):
         self.assertEqual(Client(socket).closed()[0], 4029)
         self.connect("bob").ask("ping")
         clients[0].socket.close()
-        time.sleep(0.3)
-        Client.to(self.computer.url, token).socket.close()
+
+        def admitted() -> bool:
+            try:
+                Client.to(self.computer.url, token).socket.close()
+            except ConnectionClosed:
+                return False
+            return True
+
+        eventually(admitted, "there is room for one again")
 
 
 class CredentialTests(ComputerCase):
     """Who may connect, and what a refusal tells."""
+
+    own = True  # forgeries slow the address down
 
     def test_nothing_without_a_credential(self) -> None:
         """C14, I4: every route but /health."""
@@ -228,6 +240,7 @@ class CredentialTests(ComputerCase):
             self.assertIn(status, (401, 429), at)
 
     def test_refused_before_the_upgrade(self) -> None:
+        """C13."""
         for headers in ({}, {"Authorization": "Bearer nonsense"}, {"Authorization": "Basic eDp5"}):
             with self.assertRaises(InvalidStatus) as caught:
                 raw(self.computer.url, additional_headers=headers, subprotocols=["opc.v1"])
@@ -331,6 +344,7 @@ class SessionTests(ComputerCase):
         self.assertEqual(events["events"][0]["type"], "session.created")
 
     def test_a_callers_id_makes_it_idempotent(self) -> None:
+        """C15."""
         name = "cs_" + "abcdefgh01234567"
 
         def post(member: str, body: dict[str, str]) -> Reply:

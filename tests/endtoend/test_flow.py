@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import re
 import socket
@@ -38,18 +37,18 @@ class FlowTests(ComputerCase):
         return shell
 
     def test_a_client_that_reads_nothing_costs_next_to_nothing(self) -> None:
-        """BR-069, BR-072: its program blocks, memory stays, and afterwards every number is there, in order."""
+        """BR-069, BR-072, W12: its program blocks, memory stays, and afterwards every number is there, in order."""
         client = self.connect()
         echo = self.echo(self.connect())
         before = self.computer.memory()
         flood = client.open(self.session, "seq 1 100000000")
         client.until(lambda: len(flood.out) > 1000)
         # the library reads ahead in a thread of its own until its queue is full; then it reads no more
-        time.sleep(3)
+        self.quiet()
         self.assertLess(self.computer.memory() - before, 2 * MIB)
         used = self.computer.cpu()
         self.assertLess(statistics.median(echo_times(echo, 50)), 0.1)
-        time.sleep(1)
+        self.quiet()
         self.assertLess(self.computer.cpu() - used, 0.5)
         client.until(lambda: len(flood.out) > 8 * MIB)
         lines = bytes(flood.out).split(b"\r\n")[:-1]
@@ -68,7 +67,7 @@ class FlowTests(ComputerCase):
             self.assertLess(statistics.median(times), 0.1)
         began = time.monotonic()
         self.assertEqual(http(self.computer.base + "/health").status, 200)
-        self.assertLess(time.monotonic() - began, 0.5)
+        self.assertLess(time.monotonic() - began, 2)
 
     def test_all_floods_of_a_connection_get_their_turn(self) -> None:
         client = self.connect()
@@ -81,10 +80,9 @@ class FlowTests(ComputerCase):
         """BR-076."""
         client = self.connect()
         flood = client.open(self.session, "yes")
-        limit = time.monotonic() + 4
-        while time.monotonic() < limit:
+        for _ in range(30):
             client.take()
-            time.sleep(0.05)
+            time.sleep(0.05)  # that is how slow it is
         client.ask("ping")
         self.assertGreater(len(flood.out), 0)
 
@@ -92,7 +90,7 @@ class FlowTests(ComputerCase):
         """Section 5: no byte that was written before the exit is lost, however slow the client."""
         client = self.connect()
         shells = [client.open(self.session, "seq 1 300000; exit 6") for _ in range(4)]
-        time.sleep(2)
+        self.quiet()
         expected = b"".join(b"%d\r\n" % n for n in range(1, 300_001))
         for shell in shells:
             self.assertEqual(shell.wait(60), (6, None))
@@ -100,25 +98,20 @@ class FlowTests(ComputerCase):
         self.assertEqual(client.after_exit, 0)
 
     def test_unread_answers_end_the_connection_only(self) -> None:
-        """4008: what can't be held back is bounded at 16 MiB."""
+        """4008: what can't be held back is bounded at 16 MiB. Each answer is a session with 50 KiB of metadata."""
+        session = self.computer.session(metadata={f"{n:0512}": "v" * 512 for n in range(50)})
         before = self.computer.memory()
         raw = Raw(self.computer.port, self.computer.token())
         self.addCleanup(raw.close)
-        padding = "x" * 900_000
-        # each is refused with its id sent back, so that answers pile up in front of a client that does not read
-        request = {"jsonrpc": "2.0", "method": "no.such"}
-        ended = False
-        for number in itertools.count():
-            try:
-                raw.text(json.dumps({**request, "id": number, "params": {"p": padding}}))
-            except OSError:
-                ended = True
-                break
-            if number > 400:
-                break
+        request = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "sessions.get", "params": {"sessionId": session}})
+        # 100 requests a second are answered: 16 MiB are full after some four seconds
+        for _ in range(70):
+            for _ in range(10):
+                raw.text(request)
+            time.sleep(0.1)
         self.assertLess(self.computer.memory() - before, 32 * MIB)
+        self.assertTrue(raw.rest().endswith(b"\x0f\xa8more than 16 MiB unsent"), "closed with 4008")
         self.connect().ask("ping")
-        self.assertIn(ended, (True, False))
 
 
 class Raw:
@@ -136,7 +129,10 @@ class Raw:
         )
         head = b""
         while b"\r\n\r\n" not in head:
-            head += self.socket.recv(1)
+            piece = self.socket.recv(1)
+            if not piece:
+                raise ConnectionError(f"closed after {head!r}")
+            head += piece
         assert re.match(rb"HTTP/1.1 101 ", head), head
 
     def text(self, text: str) -> None:
@@ -154,6 +150,13 @@ class Raw:
         else:
             head = first + b"\xff" + size.to_bytes(8, "big")
         self.socket.sendall(head + b"\0\0\0\0" + data)
+
+    def rest(self) -> bytes:
+        """All that the server still sends, up to its end of the connection."""
+        data = bytearray()
+        while piece := self.socket.recv(1 << 20):
+            data += piece
+        return bytes(data)
 
     def close(self) -> None:
         """Ends it without a word."""
@@ -178,9 +181,11 @@ class StormTests(ComputerCase):
         self.assertLess(time.monotonic() - began, 2)
 
     def test_pings(self) -> None:
+        """W11."""
         self.memory_stays(lambda raw: [raw.frame(9, b"x" * 125) for _ in range(20_000)])
 
     def test_fragments(self) -> None:
+        """W10."""
         self.memory_stays(lambda raw: [raw.frame(1 if n == 0 else 0, b"x", fin=False) for n in range(20_000)])
 
     def test_tiny_frames(self) -> None:

@@ -34,13 +34,15 @@ class InputTests(ComputerCase):
         shell.expect(hashlib.sha256(data).hexdigest().encode())
 
     def test_a_paste_with_echo_does_not_deadlock(self) -> None:
-        """BR-021: both directions full."""
+        """BR-021: both directions full, and all of the echo is there."""
         client = self.connect()
         lines = b"".join(b"%096d\n" % n for n in range(10_000))
-        shell = client.open(self.session, "cat > f; sha256sum < f")
+        shell = client.open(self.session, "echo go; cat > f; sha256sum < f")
+        shell.expect(b"go\r\n")
         shell.type(lines)
         shell.eof()
-        shell.expect(hashlib.sha256(lines).hexdigest().encode())
+        seen = shell.expect(hashlib.sha256(lines).hexdigest().encode())
+        self.assertEqual(seen[:-64].replace(b"\r\n", b"\n"), lines)
 
     def test_a_paste_into_a_program_that_does_not_read_harms_nobody(self) -> None:
         """BR-022, BR-062: an echo elsewhere stays quick, and the close comes."""
@@ -52,18 +54,18 @@ class InputTests(ComputerCase):
         began = time.monotonic()
         other.type(b"!")
         other.expect(b"!")
-        self.assertLess(time.monotonic() - began, 0.25)
+        self.assertLess(time.monotonic() - began, 1)
         stuck.close()
         self.assertEqual(stuck.wait(), (None, "SIGHUP"))
 
     def test_input_over_the_limit_is_dropped_and_told_once(self) -> None:
-        """T7: the next request is refused and not carried out; the one after it works."""
+        """T7: the next request is refused and not carried out, so that the terminal is still there for the one after it."""
         client = self.connect()
         shell = client.open(self.session, "stty raw -echo; echo go; sleep 60")
         shell.expect(b"go")
         shell.type(b"x" * (6 << 20))
         with self.assertRaises(RefusedError) as caught:
-            shell.resize(100, 40)
+            shell.close()
         error = caught.exception
         self.assertEqual((error.code, error.slug, error.data["status"]), (-32000, "rate_limited", 429))
         self.assertGreater(error.data["retryAfterMs"], 0)
@@ -126,8 +128,9 @@ class InputTests(ComputerCase):
 
     def test_calls_just_after_the_exit_are_answered(self) -> None:
         """BR-029, BR-036: each answers with success or `terminal_not_found`, and the log stays clean."""
-        client = self.connect()
-        for _ in range(40):
+        for n in range(40):
+            if n % 20 == 0:
+                client = self.connect()  # each has its hundred requests
             shell = client.open(self.session, "true")
             shell.type(b"x")
             sent = [
@@ -182,16 +185,18 @@ class JobTests(ComputerCase):
         """BR-041."""
         client = self.connect()
         shell = client.open(self.session, "bash --norc --noprofile -i")
-        shell.type(b"PS1='> '; set -o | grep monitor\n")
+        shell.type(b"PS1='> '; echo p''id=$$=; set -o | grep monitor\n")
+        shell.expect(b"pid=")
+        pid = int(shell.expect(b"=")[:-1])
         seen = shell.expect(b"monitor        \ton")
         self.assertNotIn(b"job control", seen)
         shell.type(b"sleep 200\n")
-        time.sleep(0.3)
+        eventually(lambda: _foreground(pid) in _children(pid, "sleep 200"), "sleep has the terminal")
         shell.type(b"\x1a")
         shell.expect(b"Stopped")
         shell.type(b"fg\n")
         shell.expect(b"sleep 200\r\n")
-        time.sleep(0.2)
+        eventually(lambda: _foreground(pid) in _children(pid, "sleep 200"), "it has it again")
         shell.type(b"\x03")
         shell.type(b"echo r''c=$?\n")
         shell.expect(b"rc=130")
@@ -233,6 +238,12 @@ class JobTests(ComputerCase):
             code, signal = shell.wait()
             self.assertEqual((code, signal), (None, "SIGHUP"))
             eventually(lambda jobs=jobs: not any(map(alive, jobs)), "its job is gone", 2)
+
+
+def _foreground(pid: int) -> int:
+    """The group that has the terminal of a process."""
+    with open(f"/proc/{pid}/stat") as stat:
+        return int(stat.read().rpartition(")")[2].split()[5])
 
 
 def _children(parent: int, command: str) -> list[int]:

@@ -199,6 +199,8 @@ class StartTests(LifeCase):
         return lines[0]
 
     def test_an_unknown_key(self) -> None:
+        """L4."""
+
         def arrange(computer: Computer) -> None:
             file = computer.folder / "config.toml"
             file.write_text('[agent]\nusr = "x"\n')
@@ -224,6 +226,7 @@ class StartTests(LifeCase):
         self.assertIn("COMPUTERD_AGENT_LANG_FILE", line)
 
     def test_a_port_that_is_taken(self) -> None:
+        """L4."""
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()

@@ -32,6 +32,19 @@ class OutputTests(ComputerCase):
         self.assertEqual(hashlib.sha256(out).hexdigest(), hashlib.sha256(expected).hexdigest())
         self.assertEqual(code, 0)
 
+    def test_the_answer_precedes_the_output(self) -> None:
+        """Section 4: a client knows the channel before anything comes on it, however fast the program is."""
+        client = self.connect()
+        for _ in range(30):
+            number = client.send("terminals.open", sessionId=self.session, cols=80, rows=24, command="echo fast")
+            frames = client.frames
+            client.until(lambda number=number: number in client.answers)
+            self.assertEqual(client.frames, frames)
+            terminal = client.answer(number)["terminal"]
+            self.assertRegex(terminal["id"], r"^tm_[0-9A-Za-z]{12}$")
+            client.until(lambda terminal=terminal: terminal["id"] in client.exits)
+            self.assertEqual(bytes(client.output[terminal["channel"]]), b"fast\r\n")
+
     def test_frames_hold_at_most_64_kib(self) -> None:
         """Output frames are 64 KiB at most, channel number included, and not one per read."""
         client = self.connect()

@@ -15,10 +15,11 @@ ROUNDS = int(os.environ.get("COMPUTERD_SOAK", "1000"))
 class SoakTests(ComputerCase):
     """Opens and closes, mixed."""
 
+    own = True
     timeout = 600
 
     def test_a_thousand_opens_and_closes(self) -> None:
-        """Section 3.2: descriptors, pseudo-terminals, processes and zombies end exactly as before."""
+        """BR-061, BR-062, T14: section 3.2: descriptors, pseudo-terminals, processes and zombies end exactly as before."""
         chance = random.Random(20)
         client = self.connect()
         client.run(self.session, "true")

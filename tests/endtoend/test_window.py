@@ -18,7 +18,7 @@ class WindowTests(ComputerCase):
             self.assertEqual(client.run(self.session, "stty size", cols=123, rows=37)[0], b"37 123\r\n")
 
     def test_bad_sizes_are_refused_and_change_nothing(self) -> None:
-        """BR-035, J4: the field is named; the terminal lives on."""
+        """BR-035, J4, T8: the field is named; the terminal lives on."""
         client = self.connect()
         shell = client.open(self.session, "cat", cols=91, rows=31)
         bad: list[Any] = [0, -1, 1001, 65536, 10**9, 2**64, 1.5, 1.0, "80", None, True, [], {}]
@@ -35,13 +35,15 @@ class WindowTests(ComputerCase):
     def test_one_signal_for_each_real_change(self) -> None:
         """BR-038."""
         client = self.connect()
-        shell = client.open(self.session, "trap 'echo W $(stty size)' WINCH; echo go; while :; do sleep 0.05; done")
+        command = "trap 'echo W $(stty size)' WINCH; echo go; while :; do printf .; sleep 0.05; done"
+        shell = client.open(self.session, command)
         shell.expect(b"go\r\n")
         shell.resize(120, 40)
         shell.expect(b"W 40 120\r\n")
+        shell.expect(b".")  # bash forgets a signal that comes while it still carries out the trap of the one before
         shell.resize(120, 40)
         shell.resize(100, 30)
-        self.assertEqual(shell.expect(b"W 30 100\r\n"), b"W 30 100\r\n")
+        self.assertEqual(shell.expect(b"W 30 100\r\n").replace(b".", b""), b"W 30 100\r\n")
 
     def test_a_resize_is_ahead_of_input_sent_after_it(self) -> None:
         client = self.connect()
@@ -53,6 +55,7 @@ class WindowTests(ComputerCase):
         shell.expect(b"33 77")
 
     def test_pipes_take_no_size_and_a_tty_needs_one(self) -> None:
+        """D8, D9."""
         client = self.connect()
         cases: list[tuple[dict[str, Any], str]] = [
             ({}, "cols"),

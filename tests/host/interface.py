@@ -110,6 +110,15 @@ class ProcessInterface(_Base):
         play.process.hang_up()
         play.process.discard()
 
+    async def test_its_end_after_discard_before_it_was_watched(self) -> None:
+        play = await self.play()
+        await play.say(b"early")
+        await play.exit(4)
+        play.process.discard()
+        recorder = await self._watched(play)
+        self.assertEqual((4, None), await recorder.finish())
+        self.assertEqual((1, b""), (recorder.ends, bytes(recorder.text)))
+
     async def test_input_and_its_end(self) -> None:
         play = await self.play()
         recorder = await self._watched(play)

@@ -104,6 +104,7 @@ class AccountsTests(SynchronousTestCase):
         self.assertEqual(1, self.accounts(agent_user="daemon", allow_system_user=True).of("mb_1").uid)
 
     def test_groups_as_good_as_root(self) -> None:
+        """D3."""
         for gid in (27, 900, 6):
             self.member_of["agent"] = [gid]
             self.assertIn(self.groups[gid], self.refused(self.accounts()))

@@ -119,6 +119,36 @@ class KillLeftoversTests(CgroupCase):
         await until(lambda: self.inside() == 0, "nothing is left", 1)
 
 
+class LimitTests(SynchronousTestCase):
+    """What a session may use. The files are ordinary ones."""
+
+    def setUp(self) -> None:
+        self.base = Path(self.mktemp()).absolute()
+        self.base.mkdir()
+        self.cgroups = Cgroups(self.base, "", CgroupLimits(processes=256, memory=1 << 30, weight=50))
+        self.cgroups._controllers = frozenset({"pids", "memory", "cpu"})
+
+    def written(self, terminal: str) -> dict[str, str]:
+        """What a session's files say once a terminal has its place."""
+        place = self.cgroups.place(SESSION_ID, terminal)
+        self.assertEqual(place, str(self.base / SESSION_ID / terminal / "cgroup.procs"))
+        return {path.name: path.read_text() for path in (self.base / SESSION_ID).iterdir() if path.is_file()}
+
+    def test_each_session_has_them(self) -> None:
+        wanted = {"pids.max": "256", "memory.max": str(1 << 30), "cpu.weight": "50"}
+        self.assertEqual(self.written("tm_0123456789ab"), wanted)
+
+    def test_read_anew(self) -> None:
+        self.written("tm_0123456789ab")
+        self.cgroups.limits = CgroupLimits(processes=None, memory=1 << 20)
+        wanted = {"pids.max": "max", "memory.max": str(1 << 20), "cpu.weight": "100"}
+        self.assertEqual(self.written("tm_0123456789ac"), wanted)
+
+    def test_only_where_there_is_a_controller(self) -> None:
+        self.cgroups._controllers = frozenset({"pids"})
+        self.assertEqual(self.written("tm_0123456789ab"), {"pids.max": "256"})
+
+
 class NotDelegatedTests(SynchronousTestCase):
     """Where there is nothing to divide, nothing happens."""
 

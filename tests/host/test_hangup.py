@@ -52,8 +52,8 @@ class HangUpTests(RealCase):
         began = monotonic()
         process.hang_up()
         self.assertEqual((None, "SIGHUP"), await recorder.finish())
-        await until(lambda: not any(map(self.named, ("1111", "1112", "1113"))), "the sleeps are gone", 1)
-        self.assertLess(monotonic() - began, 2)
+        await until(lambda: not any(map(self.named, ("1111", "1112", "1113"))), "the sleeps are gone", 4)
+        self.assertLess(monotonic() - began, limits.KILL_SECONDS - 0.5)
 
     async def test_pipes(self) -> None:
         """BR-058, D14: in pipe mode too, and the daemon's own group is not hit."""
@@ -62,13 +62,13 @@ class HangUpTests(RealCase):
             await until(lambda: self.named("1000"), "it runs")
             process.hang_up()
             self.assertEqual((None, "SIGHUP"), await recorder.finish())
-            await until(lambda: not self.named("1000"), "its child is gone", 1)
+            await until(lambda: not self.named("1000"), "its child is gone", 4)
 
     async def test_a_stopped_program(self) -> None:
         process, recorder = await self.open("echo go; kill -STOP $$")
         await recorder.see(b"go")
         process.hang_up()
-        self.assertEqual((None, "SIGHUP"), await recorder.finish(2))
+        self.assertEqual((None, "SIGHUP"), await recorder.finish(4))
 
     async def test_what_ignores_sighup_is_killed_after_five_seconds(self) -> None:
         """BR-057, BR-059, T11: at once, side by side, because each takes five seconds."""
@@ -98,8 +98,9 @@ class HangUpTests(RealCase):
             self.assertIsNone(recorder.end)
         self.assertTrue(self.named("1302"))
         for _, recorder in watched:
-            self.assertEqual((None, "SIGKILL"), await recorder.finish(3))
-            self.assertTrue(4.9 < recorder.ended_at - began < 6.5, recorder.ended_at - began)
+            self.assertEqual((None, "SIGKILL"), await recorder.finish(6))
+            # not after another five: a busy machine may be late
+            self.assertTrue(4.9 < recorder.ended_at - began < 9.5, recorder.ended_at - began)
         await until(lambda: not any(map(self.named, ("1301", "1302", "1303"))), "the stubborn are gone", 2)
         self.assertTrue(all(map(self.named, ("1304", "1305", "1306"))))
 
@@ -112,7 +113,7 @@ class HangUpTests(RealCase):
         began = monotonic()
         process.hang_up()
         self.assertEqual((None, "SIGHUP"), await recorder.finish())
-        self.assertLess(monotonic() - began, limits.LINGER_SECONDS + 1)
+        self.assertLess(monotonic() - began, limits.LINGER_SECONDS + 3)
 
     async def test_a_watcher_that_takes_nothing(self) -> None:
         process, recorder = await self.open("yes & exec yes", None, full_after=1)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tracemalloc
 import shlex
 import termios
+import tty
 
 from hypothesis import given
 from hypothesis import strategies as st
+from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from computerd.contract import limits
 from computerd.host.descriptor import Descriptor
-from computerd.host.writing import Input, PipeInput, end_of_file
+from computerd.host.writing import Input, PipeInput, Room, TtyInput, end_of_file
 from tests.host.real import RealCase
 from tests.host.waiting import until
 
@@ -40,9 +43,7 @@ class RealInputTests(RealCase):
         process.eof()
         self.assertEqual((0, None), await recorder.finish(20))
         self.assertIn(hashlib.sha256(lines).hexdigest().encode(), recorder.text)
-        self.assertGreater(
-            recorder.text.count(b"x"), 96
-        )  # not all of it: the kernel drops echoes when its buffer for them is full
+        self.assertEqual(lines.count(b"x"), recorder.text.count(b"x"))
 
     async def test_end_of_input_on_pipes(self) -> None:
         """BR-025: after what was written before, also when it is more than the kernel takes."""
@@ -173,6 +174,31 @@ class QueueTests(SynchronousTestCase):
         self.assertTrue(self.input.write(b"again"))
         self.assertEqual(b"again", self.read())
 
+    def test_a_key_that_waits_takes_a_byte(self) -> None:
+        """R10. As an object of its own it would take 200."""
+        self.input.write(b"x" * 100_000)
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        for _ in range(100_000):
+            self.assertTrue(self.input.write(b"k"))
+        self.assertLess(tracemalloc.get_traced_memory()[0], 400_000)
+        self.assertEqual(b"x" * 100_000 + b"k" * 100_000, self.read())
+
+    def test_what_all_programs_of_an_owner_leave_unread(self) -> None:
+        room = self.input.room = Room(300_000)
+        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self.addCleanup(os.close, reader)
+        descriptor = Descriptor(self.reactor, writer)  # type: ignore[arg-type]
+        self.addCleanup(descriptor.close)
+        other = PipeInput(descriptor, room=room)
+        self.assertTrue(other.write(b"x" * 300_000))
+        self.assertFalse(self.input.write(b"y" * 100_000))
+        self.assertTrue(self.input.write(b"y" * 10))
+        other.drop()
+        self.assertTrue(self.input.write(b"y" * 299_000))
+        self.assertEqual(299_010, len(self.read()))
+        self.assertEqual(300_000, room.left)
+
     def test_in_order_then_closed(self) -> None:
         pieces = [os.urandom(70000) for _ in range(10)]
         for piece in pieces:
@@ -199,6 +225,73 @@ class QueueTests(SynchronousTestCase):
         self.descriptor.close()
         self.descriptor.write_on()
         self.assertEqual(set(), self.reactor.writers)
+
+
+class EchoTests(SynchronousTestCase):
+    """BR-021: on a terminal that echoes, a paste waits for its echo. Nobody reads this one, and the kernel takes what there is room for."""
+
+    def setUp(self) -> None:
+        master, self.slave = os.openpty()
+        self.addCleanup(os.close, self.slave)
+        self.clock = Clock()
+        self.reactor = _Reactor()
+        self.descriptor = Descriptor(self.reactor, master)  # type: ignore[arg-type]
+        self.addCleanup(self.descriptor.close)
+        self.input = TtyInput(self.descriptor, self.clock.callLater)
+
+    def written(self) -> int:
+        """Bytes of the 10,000 that were written so far."""
+        return 10_000 - self.input._waiting
+
+    def test_a_piece_at_a_time(self) -> None:
+        """BR-021: not even the reactor's asking again writes more, until the echo was read."""
+        self.input.write(b"x" * 10_000)
+        self.assertEqual(2048, self.written())
+        for _ in range(3):
+            self.descriptor.doWrite()
+        self.assertEqual(2048, self.written())
+        self.assertEqual(set(), self.reactor.writers)  # the reactor would ask all the time
+        self.input.answered(1000)
+        self.assertEqual(set(), self.reactor.writers)
+        self.input.answered(1000)
+        self.assertEqual({self.descriptor}, self.reactor.writers)
+        self.descriptor.doWrite()
+        self.assertEqual(2048 + 2000, self.written())
+
+    def test_an_echo_that_never_comes(self) -> None:
+        self.input.write(b"x" * 10_000)
+        self.clock.advance(0.24)
+        self.assertEqual(set(), self.reactor.writers)
+        self.clock.advance(0.02)
+        self.descriptor.doWrite()
+        self.assertEqual(4096, self.written())
+
+    def test_a_lines_end_is_two(self) -> None:
+        self.input.write(b"\n" * 10_000)
+        self.input.answered(3000)
+        self.assertEqual(set(), self.reactor.writers)
+        self.input.answered(1000)
+        self.assertEqual({self.descriptor}, self.reactor.writers)
+
+    def test_a_key_is_written_at_once(self) -> None:
+        for _ in range(100):
+            self.input.write(b"k")
+        self.assertEqual([], self.clock.getDelayedCalls())
+        self.assertEqual(0, self.input._waiting)
+
+    def test_without_echo_nothing_is_waited_for(self) -> None:
+        tty.setraw(self.slave)
+        attributes = termios.tcgetattr(self.slave)
+        attributes[3] &= ~termios.ECHO
+        termios.tcsetattr(self.slave, termios.TCSANOW, attributes)
+        self.input.write(b"x" * 4000)
+        self.assertEqual((0, []), (self.input._waiting, self.clock.getDelayedCalls()))
+
+    def test_nothing_is_left_of_a_wait(self) -> None:
+        for end in (self.input.drop, self.input.end):
+            self.input.write(b"x" * 10_000)
+            end()
+        self.assertEqual(([], set()), (self.clock.getDelayedCalls(), self.reactor.writers))
 
 
 def _attributes(*, canonical: bool = True, eof: int = 4, icrnl: bool = True, signals: bool = True) -> list[object]:

@@ -75,7 +75,7 @@ class ArgumentsTests(SynchronousTestCase):
     def test_on_pipes_with_a_command(self) -> None:
         start = Start("cs_0123456789abcdef", "tm_0123456789ab", "mb_1", "écho", "dumb", None)
         found = self.arguments(start)
-        self.assertEqual((b"pipes", b""), (found[2], found[3]))
+        self.assertEqual((b"pipes", b"1500:1501"), (found[2], found[3]))
         self.assertEqual([b"dumb", "écho".encode()], found[-2:])
 
     def test_without_root_power(self) -> None:
@@ -83,9 +83,9 @@ class ArgumentsTests(SynchronousTestCase):
         self.assertEqual((b"", b"", b""), (found[3], found[7], found[9]))
 
     def test_as_set(self) -> None:
-        found = self.arguments(umask=0o077, no_new_privileges=False, processes=50, oom_score_adj=0, fork=False)
+        found = self.arguments(umask=0o077, no_new_privileges=False, core_bytes=50, oom_score_adj=0, fork=False)
         self.assertEqual((b"take", b"77", b"", b"0"), (found[2], found[5], found[8], found[7]))
-        self.assertIn(b"6=50:50", found[6])
+        self.assertIn(b"4=50:50", found[6])
 
     def test_limits_within_the_daemons_own(self) -> None:
         self.patch(resource, "getrlimit", lambda what: (500, 500))

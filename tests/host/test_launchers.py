@@ -39,6 +39,7 @@ class PerlLauncherTests(RealCase):
     # D1, D11: who it is
 
     async def test_ids_groups_and_capabilities(self) -> None:
+        """D1, D11."""
         for size in ((80, 24), None):
             seen = _fields(await self.run_command(_SHOW, size))
             uid, gid = str(self.uid), str(self.person.pw_gid)
@@ -51,6 +52,7 @@ class PerlLauncherTests(RealCase):
             self.assertEqual("1", seen["NoNewPrivs"])
 
     async def test_supplementary_groups_are_the_users(self) -> None:
+        """D1, BR-046."""
         name = f"cdtg{os.getpid()}"
         run("groupadd", name)
         self.addCleanup(run, "groupdel", name)
@@ -58,13 +60,14 @@ class PerlLauncherTests(RealCase):
         self.assertEqual({self.person.pw_name, name}, set((await self.run_command("id -Gn")).decode().split()))
 
     async def test_set_uid_programs_gain_nothing(self) -> None:
+        """D11."""
         program = self.root / "id"
         shutil.copy("/usr/bin/id", program)
         program.chmod(0o4755)
         self.assertEqual(str(self.uid), (await self.run_command(f"{program} -u")).decode().strip())
 
     async def test_order_of_the_drop(self) -> None:
-        """D1: groups, gid, uid, and all of it before the first program of the user."""
+        """D1, D4: groups, gid, uid, and all of it before the first program of the user."""
         if shutil.which("strace") is None:
             raise SkipTest("needs strace")
         trace = self.root / "trace"
@@ -100,6 +103,7 @@ class PerlLauncherTests(RealCase):
     # D2: a drop that fails
 
     async def test_a_failed_drop_runs_nothing(self) -> None:
+        """D2."""
         if shutil.which("strace") is None:
             raise SkipTest("needs strace")
         mark = self.root / SESSION_ID / "ran"
@@ -127,6 +131,7 @@ class PerlLauncherTests(RealCase):
     # D5: descriptors
 
     async def test_three_descriptors(self) -> None:
+        """D5, BR-045."""
         held = [os.open("/dev/null", os.O_RDONLY) for _ in range(50)]
         os.dup2(held[0], 900, inheritable=True)
         os.set_inheritable(held[1], True)
@@ -145,18 +150,21 @@ class PerlLauncherTests(RealCase):
     # D6: the folder
 
     async def test_starts_in_the_workspace(self) -> None:
+        """D6."""
         for size in ((80, 24), None):
             self.assertEqual(str(self.root / SESSION_ID), (await self.run_command("pwd", size)).decode().strip())
         found = os.stat(self.root / SESSION_ID)
         self.assertEqual((self.uid, self.person.pw_gid, 0o40700), (found.st_uid, found.st_gid, found.st_mode))
 
     async def test_a_workspace_that_the_user_cant_reach(self) -> None:
+        """D6."""
         self.root.chmod(0o700)
         error = await self._refused("true")
         self.assertEqual(Code.COMPUTER_NOT_SET_UP, error.code)
         self.assertIn("Permission denied", error.message)
 
     async def test_a_link_in_place_of_the_workspace_is_the_users_own_business(self) -> None:
+        """D6."""
         (self.root / SESSION_ID).symlink_to("/root")
         self.assertEqual(Code.COMPUTER_NOT_SET_UP, (await self._refused("true")).code)
         self.assertEqual(0, os.stat("/root").st_uid)
@@ -164,6 +172,7 @@ class PerlLauncherTests(RealCase):
     # D7, D9: environment and command
 
     async def test_exactly_seven_variables(self) -> None:
+        """D7, BR-048."""
         canaries = ["SECRET", "NOTIFY_SOCKET", "CREDENTIALS_DIRECTORY", "LISTEN_FDS", "WATCHDOG_USEC", "INVOCATION_ID"]
         canaries += ["JOURNAL_STREAM", "PYTHONPATH", "PERL5LIB", "NONCE", "LC_ALL"]
         for name in canaries:
@@ -182,6 +191,7 @@ class PerlLauncherTests(RealCase):
             self.assertEqual({**wanted, "TERM": term}, dict(line.split("=", 1) for line in text.split()))
 
     async def test_any_command_arrives_as_it_is(self) -> None:
+        """D9."""
         command = "printf %s 'žluťoučký 🐎 \\ $HOME \"x\" '\"'\"'é'; : " + "𝄞" * 9900
         text = await self.run_command(command, None)
         self.assertEqual('žluťoučký 🐎 \\ $HOME "x" \'é'.encode(), text)
@@ -189,6 +199,7 @@ class PerlLauncherTests(RealCase):
         self.assertNotEqual((0, None), await recorder.finish())
 
     async def test_what_no_program_can_be_given(self) -> None:
+        """D9."""
         for command in ("a\0b", "\udc80", "\ud800"):
             error = await self._refused(command)
             self.assertEqual((Code.INVALID_REQUEST, "command"), (error.code, error.field))
@@ -196,6 +207,7 @@ class PerlLauncherTests(RealCase):
     # D10: process state
 
     async def test_clean_state(self) -> None:
+        """D10, BR-044, BR-053."""
         umask = os.umask(0o077)
         self.addCleanup(os.umask, umask)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGUSR2})
@@ -211,6 +223,7 @@ class PerlLauncherTests(RealCase):
             self.assertEqual(["0022", "0", "0", "1024", str(hard), "200"], [word.decode() for word in text])
 
     async def test_nice_is_reset(self) -> None:
+        """D10, BR-053."""
         self._wrap("nice", "-n", "5")
         self.assertEqual(b"0", (await self.run_command("nice", None)).strip())
 
@@ -223,6 +236,7 @@ class PerlLauncherTests(RealCase):
     # D12: the terminal; BR-018, BR-033, BR-040, BR-042
 
     async def test_the_terminal_is_the_users(self) -> None:
+        """D12, BR-018, BR-033, BR-040, BR-042."""
         text = await self.run_command(
             "stat -c '%U %G %a' $(tty); : <>$(tty) && echo again; echo x >/dev/tty; stty -a | grep -o ' iutf8'; stty size"
         )
@@ -305,10 +319,19 @@ class PerlLauncherTests(RealCase):
     # D13: pipes
 
     async def test_pipes_have_a_session_of_their_own(self) -> None:
+        """D13."""
         text = await self.run_command("ps -o pid=,pgid=,sid=,tty= -p $$; true </dev/tty || echo none", None)
         pid, group, session, tty, none = text.decode().split()[:5]
         self.assertEqual((pid, pid, "?", "none"), (group, session, tty, none))
         self.assertNotEqual(os.getsid(0), int(session))
+
+    async def test_the_names_of_the_standard_streams(self) -> None:
+        """They lead to the pipes, which root has made: the user must be able to open them."""
+        process, recorder = await self.open("cat /dev/stdin > /dev/stdout; echo two > /dev/stderr", None)
+        process.write(b"one\n")
+        process.eof()
+        self.assertEqual((0, None), await recorder.finish())
+        self.assertEqual((b"one\n", b"two\n"), (recorder.text, recorder.error_text))
 
     # D15: a shell that can't be run; BR-051
 
@@ -319,6 +342,7 @@ class PerlLauncherTests(RealCase):
         return recorder
 
     async def test_a_shell_that_is_missing_or_not_executable(self) -> None:
+        """D15, BR-051."""
         plain = self.root / "plain"
         plain.write_text("echo no")
         for shell in ("/no/such/shell", str(plain), "/etc", "not/absolute"):
@@ -327,6 +351,7 @@ class PerlLauncherTests(RealCase):
             self.assertEqual(b"/bin/sh\n", recorder.text)
 
     async def test_a_shell_in_a_wrong_format(self) -> None:
+        """D15."""
         broken = self.root / "broken"
         broken.write_bytes(b"\x7fELF nonsense")
         broken.chmod(0o755)
@@ -336,6 +361,7 @@ class PerlLauncherTests(RealCase):
         self.assertEqual(b"", recorder.text)
 
     async def test_a_shell_that_is_being_written(self) -> None:
+        """D15."""
         busy = self.root / "busy"
         shutil.copy("/bin/sh", busy)
         writing = os.open(busy, os.O_WRONLY)
@@ -346,7 +372,37 @@ class PerlLauncherTests(RealCase):
             os.close(writing)
         self.assertEqual(f"{busy}: Text file busy\n".encode(), recorder.errors)
 
+    async def test_a_script_for_a_shell(self) -> None:
+        """D15: without an interpreter that is there it is as good as missing; without any, 126 and one line that says so."""
+        script = self.root / "script"
+        for text, end, out, errors in (
+            ("#!/no/such/interpreter\n", (0, None), b"/bin/sh\n", b""),
+            ("echo no\n", (126, None), b"", f"{script}: Exec format error\n".encode()),
+        ):
+            script.write_text(text)
+            script.chmod(0o755)
+            recorder = await self._with_shell(str(script))
+            self.assertEqual(end, await recorder.finish(), text)
+            self.assertEqual((out, errors), (bytes(recorder.text), bytes(recorder.errors)))
+
+    async def test_a_shell_where_nothing_may_be_executed(self) -> None:
+        """D15: a `noexec` mount is like a file that is not executable."""
+        folder = self.root / "mount"
+        folder.mkdir(mode=0o755)
+        try:
+            run("mount", "-t", "tmpfs", "-o", "noexec,mode=755", "tmpfs", str(folder))
+        except subprocess.CalledProcessError:
+            raise SkipTest("needs to mount") from None
+        try:
+            shutil.copy("/bin/sh", folder / "sh")
+            recorder = await self._with_shell(str(folder / "sh"))
+            self.assertEqual((0, None), await recorder.finish())
+            self.assertEqual((b"/bin/sh\n", b""), (bytes(recorder.text), bytes(recorder.errors)))
+        finally:
+            run("umount", str(folder))
+
     async def test_nologin(self) -> None:
+        """BR-051."""
         recorder = await self._with_shell("/usr/sbin/nologin", None)
         self.assertEqual((1, None), await recorder.finish())
         self.assertIn(b"not available", recorder.text)
@@ -361,7 +417,7 @@ class PerlLauncherTests(RealCase):
     # D16: nobody looks inside before the exec
 
     async def test_the_launcher_cant_be_inspected(self) -> None:
-        """Stopped right after the drop, it is the user's process; and yet the user can't read it."""
+        """D16: stopped right after the drop, it is the user's process; and yet the user can't read it."""
         if shutil.which("strace") is None:
             raise SkipTest("needs strace")
         self._wrap("strace", "-f", "-qq", "-o", "/dev/null", "-e", "inject=chdir:signal=SIGSTOP")
@@ -394,6 +450,7 @@ class PerlLauncherTests(RealCase):
     # D17: nothing of the user's is loaded as root
 
     async def test_the_user_cant_steer_it(self) -> None:
+        """D17."""
         await self.run_command("true")  # so that the workspace is there
         code = f"open({str(self.root)!r} + '/' + str(__import__('os').getuid()), 'w')\n"
         self.root.chmod(0o755)
@@ -411,6 +468,7 @@ class PerlLauncherTests(RealCase):
     # D19: login shells; BR-050
 
     async def test_login_shell(self) -> None:
+        """D19, BR-050."""
         (Path(self.person.pw_dir) / ".bash_profile").write_text("export FROM_PROFILE=1\n")
         process, recorder = await self.open(None)
         process.write(b'echo "$0 $FROM_PROFILE"; shopt -q login_shell && echo LOG""IN; exit\n')
@@ -419,6 +477,7 @@ class PerlLauncherTests(RealCase):
         self.assertEqual((0, None), await recorder.finish())
 
     async def test_a_command_is_for_the_shell(self) -> None:
+        """D19."""
         name, flags = (await self.run_command("echo $0; echo $-", None)).decode().split()
         self.assertEqual("bash", name)
         self.assertIn("c", flags)
@@ -444,20 +503,3 @@ class ByForkTests(PerlLauncherTests):
     """Twisted forks, as on old kernels."""
 
     fork = True
-
-
-class TerminalTests(RealCase):
-    """Whose the terminal is before the program runs."""
-
-    async def test_the_terminal_is_roots_until_it_is_the_programs(self) -> None:
-        seen: list[tuple[int, int]] = []
-        spawn = self.spawner._reactor.spawnProcess
-
-        def look(*arguments: Any, **named: Any) -> Any:
-            found = os.fstat(named["usePTY"][1])
-            seen.append((found.st_uid, found.st_mode & 0o777))
-            return spawn(*arguments, **named)
-
-        self.patch(self.spawner._reactor, "spawnProcess", look)
-        await self.run_command("true")
-        self.assertEqual([(0, 0o600)], seen)

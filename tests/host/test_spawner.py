@@ -15,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from computerd.contract import limits
 from computerd.contract.errors import ApiError, Code
 from computerd.host.launcher import Launcher
-from computerd.host.line import Terminals
+from computerd.host.line import Ptys
 from computerd.host.settings import HostError, HostSettings
 from computerd.host.spawner import HostSpawner
 from computerd.terminal.port import Process
@@ -141,7 +141,7 @@ class ReserveTests(RealCase):
     """R5: an owner can still get in."""
 
     async def test_a_spare_terminal_is_used_when_none_is_left(self) -> None:
-        self.spawner._terminals = Terminals(2)
+        self.spawner._terminals = Ptys(2)
         self.spawner._terminals.fill()
         openpty = os.openpty
         self.patch(os, "openpty", failing(errno.ENOSPC))
@@ -157,7 +157,7 @@ class ReserveTests(RealCase):
         self.assertEqual(2, self.spawner._terminals.spare)
 
     async def test_spare_ones_are_nobodys(self) -> None:
-        terminals = Terminals(1)
+        terminals = Ptys(1)
         terminals.fill()
         master, slave = terminals.take()
         self.assertEqual(0, os.fstat(slave).st_uid)
@@ -176,7 +176,7 @@ class ShutdownTests(RealCase):
             await recorder.see(b"go")
         began = monotonic()
         await self.spawner.shutdown()
-        self.assertLess(monotonic() - began, limits.LINGER_SECONDS + 1)
+        self.assertLess(monotonic() - began, limits.LINGER_SECONDS + 3)
         for _, recorder in opened:
             self.assertEqual((None, "SIGHUP"), recorder.end)
 
@@ -219,11 +219,9 @@ class UsersTests(RealCase):
             self.assertEqual(["0"] * 4, status(os.getpid(), "Uid").split())
 
     async def test_privileges_may_be_left_open(self) -> None:
-        self.spawner.configure(
-            self.settings(no_new_privileges=False, umask=0o027, processes=123, path="/bin", lang="C")
-        )
-        text = await self.run_command("grep NoNewPrivs /proc/$$/status; umask; ulimit -u; echo $PATH $LANG", None)
-        self.assertEqual(["NoNewPrivs:", "0", "0027", "123", "/bin", "C"], text.decode().split())
+        self.spawner.configure(self.settings(no_new_privileges=False, umask=0o027, path="/bin", lang="C"))
+        text = await self.run_command("grep NoNewPrivs /proc/$$/status; umask; echo $PATH $LANG", None)
+        self.assertEqual(["NoNewPrivs:", "0", "0027", "/bin", "C"], text.decode().split())
 
 
 class OrdinaryUserTests(RealCase):

@@ -8,6 +8,7 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from computerd.contract.errors import ApiError, Code
@@ -115,13 +116,17 @@ class BacklogTests(SynchronousTestCase):
         self.assertEqual([job.expired for job in self.put], [True, False, True])
 
     def test_it_recovers_by_itself(self) -> None:
-        self.refused_first = self.submit()
-        self.clock.advance(5)
-        self.refused(self.refused_first)
-        self.answer(self.put[0])
+        """And says both, once each."""
+        first, second = self.submit(), self.submit()
+        with capturedLogs() as logged:
+            self.clock.advance(5)
+            self.refused(first)
+            self.refused(second)
+            self.answer(*self.put)
         self.assertFalse(self.backlog.stalled)
+        self.assertEqual([record["log_level"].name for record in logged], ["critical", "warn"])
         done = self.submit()
-        self.answer(self.put[1])
+        self.answer(self.put[2])
         self.successResultOf(done)
 
     def test_what_was_carried_out_late_is_told(self) -> None:

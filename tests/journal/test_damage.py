@@ -63,6 +63,7 @@ class BrokenTests(DamageCase):
     """Moved aside, loudly."""
 
     async def test_a_garbage_header(self) -> None:
+        """S4."""
         self.scribble(0, b"garbage " * 8)
         journal = await self.anew()
         # nobody knows any more who was revoked, so everybody is
@@ -77,6 +78,7 @@ class BrokenTests(DamageCase):
         self.assertEqual(self.read(self.aside()[0]), before)
 
     async def test_a_broken_page(self) -> None:
+        """S4."""
         (page,) = self.query("SELECT rootpage FROM sqlite_schema WHERE name = 'events'")[0]
         assert isinstance(page, int)
         self.scribble((page - 1) * 4096, b"\xff" * 4096)
@@ -200,6 +202,7 @@ class EpochTests(DamageCase):
 
     async def test_a_deleted_log(self) -> None:
         # a killed daemon leaves its log, here with all that came after the set-up
+        """S4."""
         self.run_and_die(
             "await journal.append(session_id(1), [opened(1000), closed(1000)])\n"
             "    while 'le_' not in open(path + '.seen').read() or open(path + '.seen').read().split()[1] != '404':\n"

@@ -77,6 +77,7 @@ class FullDiskTests(FullDiskCase):
     """Too small for a reserve."""
 
     async def test_refuses_reads_and_recovers(self) -> None:
+        """S3."""
         journal = await self.started()
         session = await self.session(journal)
         self.fill()
@@ -122,6 +123,7 @@ class ReserveTests(FullDiskCase):
     size_of_disk = "64m"
 
     async def test_what_ends_may_use_the_reserve(self) -> None:
+        """S3."""
         journal = await self.started()
         await self.session(journal)
         self.assertEqual(os.path.getsize(os.path.join(self.folder, "reserve.bin")), reserve.BYTES)  # noqa: ASYNC240

@@ -51,6 +51,7 @@ class KillTests(JournalCase):
     timeout = 180
 
     async def test_kill(self) -> None:
+        """S1, S2, T13."""
         epochs = set()
         acknowledged: list[tuple[str, int, str]] = []
         for number in range(ROUNDS):

@@ -77,6 +77,7 @@ class StallTests(JournalCase):
             await task.deferLater(reactor, 0.001)
 
     async def test_refused_after_five_seconds_and_well_again(self) -> None:
+        """S5."""
         self.stall()
         begun = self.append(1)
         await self.taken()

@@ -79,6 +79,7 @@ class FakeFront:
 
     work: dict[str, Work] = field(factory=dict)
     calls: list[tuple[str, Struct, Caller, Connection | None]] = field(factory=list)
+    arrivals: list[float] = field(factory=list)
 
     def __attrs_post_init__(self) -> None:
         self.work.setdefault("ping", _ping)
@@ -88,9 +89,12 @@ class FakeFront:
         """Whether a test gave it work."""
         return method.name in self.work
 
-    async def call(self, method: Method, params: Struct, caller: Caller, connection: Connection | None) -> Answer:
+    async def call(
+        self, method: Method, params: Struct, caller: Caller, connection: Connection | None, arrived: float
+    ) -> Answer:
         """Does it."""
         self.calls.append((method.name, params, caller, connection))
+        self.arrivals.append(arrived)
         answer = await self.work[method.name](params, caller, connection)
         return answer if isinstance(answer, Answer) else Answer(answer)
 

@@ -156,6 +156,7 @@ class OpeningTests(ConnectionCase):
             self.assertEqual(peer.close_code(), code, offer)
 
     def test_refused_before_the_upgrade(self) -> None:
+        """C13."""
         for token in (None, "x", self.memory.issuer.mint().token[:-1] + "."):
             peer = self.memory.connect()
             peer.send(handshake(token))
@@ -206,6 +207,7 @@ class OpeningTests(ConnectionCase):
         token = self.memory.issuer.mint().token
         peer = self.memory.connect()
         peer.send(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" + handshake(token))
+        self.memory.clock.advance(0)
         self.assertEqual([reply.status for reply in peer.replies()], [200, 101])
         self.assertEqual(peer.messages()[0]["method"], "ready")
 
@@ -266,7 +268,9 @@ class CallTests(ConnectionCase):
     def test_ping(self) -> None:
         peer = self.open()
         for request_id in (1, "a", -(2**60), ""):
+            self.memory.clock.advance(1)
             peer.send(call("ping", request_id))
+            self.assertEqual(self.memory.front.arrivals[-1], self.memory.clock.seconds())
             self.assertEqual(
                 peer.messages(), [{"jsonrpc": "2.0", "id": request_id, "result": {"timing": {"serverUs": 1}}}]
             )
@@ -427,7 +431,7 @@ class FrameTests(ConnectionCase):
         peer.send(frame(b"\0\0\0\1c"))
         self.assertEqual(self.echoes[0].heard, [b"ab", b"c"])
 
-    def test_other_channels_are_dropped_and_counted(self) -> None:
+    def test_other_channels_are_dropped(self) -> None:
         """T1."""
         mine, other = self.with_echo(), self.open()
         for channel in (0, 1, 2, 1000, 2**32 - 1):
@@ -630,7 +634,7 @@ class CredentialTests(ConnectionCase):
         self.assertTrue(self.echoes[0].abandoned)
 
     def test_the_wall_clock_steps(self) -> None:
-        """C9: neither way makes a credential last longer."""
+        """C9, L5: neither way makes a credential last longer."""
         back, ahead = self.expires(10), self.expires(100_000)
         self.memory.issuer.wall.now -= 86_400
         self.tick(9)
@@ -665,6 +669,7 @@ class CredentialTests(ConnectionCase):
 
 class PingTests(ConnectionCase):
     def test_two_missed(self) -> None:
+        """T12, BR-074, BR-075."""
         peer = self.open()
         self.memory.advance(30)
         self.assertEqual(peer.frames(), [(9, b"")])
@@ -677,6 +682,7 @@ class PingTests(ConnectionCase):
         self.over(peer)
 
     def test_any_byte_counts(self) -> None:
+        """BR-076."""
         peer = self.open()
         for data in (frame(b"", 10), frame(b"\0\0\0\1x"), call("ping"), frame(b"", 10)[:1]):
             self.memory.advance(60)

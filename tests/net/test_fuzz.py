@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import struct
 import time
@@ -66,7 +67,7 @@ class FuzzTests(ConnectionCase):
     @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(st.lists(_FRAMES, max_size=12), st.integers(1, 400))
     def test_any_frames_in_any_pieces(self, frames: list[bytes], piece: int) -> None:
-        """The same stream gets the same answers, whole or in pieces."""
+        """J8: the same stream gets the same answers, whole or in pieces."""
         outcomes = []
         stream = b"".join(frames)
         for size in (len(stream) or 1, piece):
@@ -112,17 +113,28 @@ class StallTests(ConnectionCase):
             frame(b"\0\0\0\1", fin=False) + frame(b"", 0, fin=False) * 10_000, frame(b"[" + b"0," * 500_000 + b"0]", 1),
             frame(b'{"a":"' + b'\\"' * 500_000 + b'"}', 1), frame(b"[" * 1_000_000, 1),
         ):  # fmt: skip
-            peer = self.open()
-            for at in range(0, len(data), 65_536):
-                if peer.transport.producerState == "paused":
-                    break
-                began = time.thread_time()
-                peer.send(data[at : at + 65_536])
-                self.assertLess(time.thread_time() - began, 0.1, data[:20])
+            # the best of three: what is costly is so every time, a hiccup of the machine is not
+            worst = [self.longest(data)]
+            while worst[-1] >= 0.1 and len(worst) < 3:
+                worst.append(self.longest(data))
+            self.assertLess(min(worst), 0.1, data[:20])
+
+    def longest(self, data: bytes) -> float:
+        """Seconds of work that the worst of all reads takes, and what it left to be done later."""
+        peer = self.open()
+        gc.collect()  # of the tests before this one
+        times = []
+        for at in range(0, len(data), 65_536):
+            if peer.transport.producerState == "paused":
+                break
             began = time.thread_time()
-            self.memory.clock.advance(1)
-            self.assertLess(time.thread_time() - began, 0.1, data[:20])
-            peer.lose()
+            peer.send(data[at : at + 65_536])
+            times.append(time.thread_time() - began)
+        began = time.thread_time()
+        self.memory.clock.advance(1)
+        times.append(time.thread_time() - began)
+        peer.lose()
+        return max(times)
 
 
 class UnmaskTests(SynchronousTestCase):

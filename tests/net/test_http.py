@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from typing import Any, cast
 
 from msgspec import Struct
@@ -16,6 +17,7 @@ from computerd.api.front import Answer
 from computerd.contract import limits, results
 from computerd.contract.methods import METHODS
 from computerd.net.httpchannel import LINGER_BYTES, LINGER_SECONDS
+from computerd.net.members import FREE_BYTES, HELD_BYTES, MAX_PER_MEMBER
 from computerd.net.site import MAX_STRANGERS, MAX_STRANGERS_PER_SOURCE
 from tests.net.clients import Inbox, Memory, Peer, Reply, handshake, request
 from tests.net.fakes import SESSION, fail, refuse, session
@@ -59,6 +61,14 @@ class AnswerTests(HttpCase):
         name, _, caller, connection = self.memory.front.calls[-1]
         self.assertEqual((name, caller.member.id, connection), ("sessions.create", "alice", None))
 
+    def test_a_request_has_arrived_when_its_head_has(self) -> None:
+        peer = self.memory.connect()
+        peer.send(request("POST", "/sessions", JSON, "Content-Length: 2", token=self.token))
+        arrived = self.memory.clock.seconds()
+        self.memory.clock.advance(1)
+        self.assertEqual(self.ask(b"{}", peer).status, 201)
+        self.assertEqual(self.memory.front.arrivals, [arrived])
+
     def test_the_front_may_say_another_status(self) -> None:
         async def again(params: Struct, caller: Caller, connection: Connection | None) -> Answer:
             return Answer(results.SessionCreated(session=session(), turn=None, seq=1), 200)
@@ -97,6 +107,7 @@ class AnswerTests(HttpCase):
     def test_head(self) -> None:
         peer = self.memory.connect()
         peer.send(request("HEAD", "/health") + request("GET", "/health"))
+        self.memory.clock.advance(0)
         raw = peer.transport.take()
         self.assertEqual(raw.count(b"HTTP/1.1 200 OK"), 2)
         self.assertEqual(raw.count(b'{"status":"ok"}'), 1)
@@ -297,7 +308,7 @@ class HostAndOriginTests(HttpCase):
                 self.assertEqual(self.ask(request(verb, target)).status, 400)
 
     def test_origins(self) -> None:
-        """B1: exact strings, on every route."""
+        """B1, BR-081: exact strings, on every route."""
         self.memory.site.rules.origins = frozenset({"https://good.example"})
         for origin, allowed in (
             ("http://127.0.0.1", True), ("https://good.example", True), ("https://good.example.evil.com", False),
@@ -345,6 +356,7 @@ class FramingTests(HttpCase):
             self.refused(request("POST", "/sessions", auth, JSON, *lines) + b"{}")
 
     def test_bad_first_lines(self) -> None:
+        """W18."""
         for line in (
             b"GET /health",
             b"GET  /health HTTP/1.1",
@@ -488,7 +500,7 @@ class DeadlineTests(HttpCase):
         self.memory.open().lose()
         self.assertEqual(self.memory.clock.getDelayedCalls(), [])
         self.assertEqual(
-            (len(self.memory.site._strangers), len(self.memory.site._known), len(self.memory.roster)), (0, 0, 0)
+            (len(self.memory.site._strangers), len(self.memory.site.members), len(self.memory.roster)), (0, 0, 0)
         )
 
     def test_silent_connections_do_not_keep_anybody_out(self) -> None:
@@ -528,8 +540,49 @@ class PipeliningTests(HttpCase):
         for n in range(100):
             self.assertEqual(len(waiting), n + 1)
             waiting[n].callback(None)
+            self.memory.clock.advance(0)
             answers += [json.loads(reply.body)["nextCursor"] for reply in peer.replies()]
         self.assertEqual(answers, [str(n) for n in range(100)])
+
+    def test_one_request_a_turn(self) -> None:
+        """W13. A read may hold 1,400 requests, and everybody else would wait for all of their answers."""
+        peer = self.memory.connect()
+        peer.send(request("GET", "/health") * 50)
+        self.assertEqual((len(peer.replies()), peer.transport.producerState), (1, "paused"))
+        self.memory.clock.advance(0)
+        self.assertEqual((len(peer.replies()), peer.transport.producerState), (49, "producing"))
+
+    def test_pace(self) -> None:
+        """W13."""
+        peer = self.memory.connect()
+        peer.send(request("GET", "/health") * 300)
+        answered = 0
+        for _ in range(1000):
+            self.memory.clock.advance(0.001)
+            answered += len(peer.replies())
+        self.assertGreaterEqual(answered, 180)
+        self.assertLessEqual(answered, 201)
+        self.assertEqual(peer.transport.producerState, "paused")
+
+    def test_answers_that_are_not_taken(self) -> None:
+        """W12. The next request waits until the client has taken the answer to the one before."""
+        peer = self.memory.connect()
+        peer.transport.write = _full(peer)  # type: ignore[method-assign]
+        peer.send(request("GET", "/health") * 3)
+        for turn in range(3):
+            self.memory.advance(5)
+            self.assertEqual(len(peer.replies()), 1, turn)
+            self.assertEqual(peer.transport.producerState, "paused")
+            peer.transport.protocol.resumeProducing()
+        peer.send(request("GET", "/health"))
+        self.assertEqual(len(peer.replies()), 1)
+
+    def test_a_client_that_goes_while_it_rests(self) -> None:
+        peer = self.memory.connect()
+        peer.send(request("GET", "/health") * 300)
+        self.memory.clock.advance(0.01)
+        peer.lose()
+        self.assertEqual(self.memory.clock.getDelayedCalls(), [])
 
     def test_a_client_that_goes_frees_its_wait(self) -> None:
         ended: list[bool] = []
@@ -577,6 +630,104 @@ class PipeliningTests(HttpCase):
         self.assertEqual(busy.replies()[0].headers["connection"], "close")
         self.memory.clock.advance(0)
         self.assertTrue(busy.transport.over)
+
+
+class MemberTests(HttpCase):
+    """R10. What one member can make the server hold over HTTP."""
+
+    def wait(self) -> list[Deferred[None]]:
+        """Has `sessions.get` wait."""
+        waiting: list[Deferred[None]] = []
+
+        async def work(params: Any, caller: Caller, connection: Connection | None) -> Struct:
+            done: Deferred[None] = Deferred()
+            waiting.append(done)
+            await done
+            return results.SessionList(sessions=[], next_cursor="x" * int(params.session_id))
+
+        self.memory.front.work["sessions.get"] = work
+        return waiting
+
+    def test_the_connection_that_asked_least_lately_goes(self) -> None:
+        peers = []
+        for _ in range(MAX_PER_MEMBER):
+            peers.append(self.memory.connect())
+            peers[-1].send(request("GET", "/connect", token=self.token))
+        peers[0].send(request("GET", "/connect", token=self.token))
+        other = self.memory.connect()
+        other.send(request("GET", "/connect", token=self.memory.issuer.mint("bob").token))
+        self.memory.clock.advance(0)
+        self.assertEqual([peer.transport.over for peer in [*peers, other]], [None] * (MAX_PER_MEMBER + 1))
+        self.assertEqual(self.ask(request("GET", "/connect", token=self.token)).status, 426)
+        self.memory.clock.advance(0)
+        self.assertEqual([n for n, peer in enumerate(peers) if peer.transport.over], [1])
+
+    def test_requests_on_too_many_connections(self) -> None:
+        waiting = self.wait()
+        for _ in range(MAX_PER_MEMBER):
+            self.memory.connect().send(request("GET", "/sessions/1", token=self.token))
+        late = self.memory.connect()
+        late.send(request("GET", "/sessions/1", token=self.token))
+        self.assertEqual([reply.status for reply in late.replies()], [429])
+        self.assertIn(late.transport.protocol, self.memory.site._strangers)
+        waiting[0].callback(None)
+        late.send(request("GET", "/sessions/1", token=self.token))
+        self.assertEqual(len(waiting), MAX_PER_MEMBER + 1)
+        for done in waiting[1:]:
+            done.callback(None)
+
+    def test_bodies_that_do_not_come_whole(self) -> None:
+        peers = []
+        for _ in range(10):
+            peers.append(self.memory.connect())
+            peers[-1].send(request("POST", "/sessions", JSON, f"Content-Length: {limits.MIB}", token=self.token))
+            for _ in range(15):
+                peers[-1].send(b" " * 65536)
+        refused = [peer for peer in peers if [reply.status for reply in peer.replies()] == [429]]
+        self.assertEqual(len(refused), 2)
+        self.assertLessEqual(sum(peer.transport.protocol.body_bytes for peer in peers), HELD_BYTES + 10 * FREE_BYTES)
+        bob = self.memory.connect()
+        bob.send(
+            request("POST", "/sessions", JSON, "Content-Length: 100000", token=self.memory.issuer.mint("bob").token)
+        )
+        bob.send(b"{}".rjust(100_000))
+        self.assertEqual([reply.status for reply in bob.replies()], [201])
+        for peer in peers:
+            peer.lose()
+        self.assertEqual(self.post("/sessions", b"{}".rjust(100_000)).status, 201)
+
+    def test_answers_that_are_not_taken(self) -> None:
+        waiting = self.wait()
+        peers = [self.memory.connect() for _ in range(10)]
+        for peer in peers:
+            peer.transport.write = _full(peer)  # type: ignore[method-assign]
+            peer.send(request("GET", f"/sessions/{limits.MIB}", token=self.token))
+        for done in waiting:
+            done.callback(None)
+        self.assertEqual([peer.replies()[0].status for peer in peers], [200] * 7 + [429] * 3)
+        peers[0].transport.protocol.resumeProducing()
+        self.assertEqual(self.ask(request("GET", "/connect", token=self.token)).status, 426)
+        self.memory.connect().send(request("GET", f"/sessions/{limits.MIB}", token=self.token))
+
+    def test_a_credential_that_ends_while_its_answer_is_awaited(self) -> None:
+        """C6. A long poll would go on for a minute."""
+        waiting = self.wait()
+        peer = self.memory.connect()
+        peer.send(request("GET", "/sessions/1", token=self.memory.issuer.mint("alice", ttl=30).token))
+        self.memory.advance(31)
+        waiting[0].callback(None)
+        self.assertEqual([reply.status for reply in peer.replies()], [401])
+
+
+def _full(peer: Peer) -> Callable[[bytes], None]:
+    """A `write` of a transport whose client takes nothing."""
+    write = peer.transport.write
+
+    def put(data: bytes) -> None:
+        write(data)
+        peer.transport.protocol.pauseProducing()
+
+    return put
 
 
 class RandomBytesTests(HttpCase):

@@ -294,6 +294,14 @@ class Connection:
         self.protocol.send_close(code, reason)
         self.flush()
 
+    async def restart(self) -> None:
+        """What a daemon does that is told to end: hangs up, tells how it ended, and says goodbye."""
+        for terminal in self.terminals.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(terminal.process.pid, signal.SIGHUP)
+        await asyncio.gather(*self.tasks)
+        self.close(1012, "the server is restarting")
+
 
 def _die_with_server() -> None:
     """A test may kill the server; then its programs have to go too. PR_SET_PDEATHSIG of prctl(2) is 1."""
@@ -317,6 +325,7 @@ class Server:
     sessions: list[dict[str, Any]] = field(factory=list)
     requests: list[str] = field(factory=list)
     connections: list[Connection] = field(factory=list)
+    restarting: set[asyncio.Task[None]] = field(factory=set)
     sent: int = 0
     pongs: int = 0
 
@@ -363,6 +372,8 @@ class Server:
         for connection in tuple(self.connections):
             if connection.terminals and path == "/_/close":
                 connection.close(body["code"], body["reason"])
+            elif connection.terminals and path == "/_/restart":
+                self.restarting.add(asyncio.ensure_future(connection.restart()))
             elif connection.terminals and path == "/_/abort":
                 connection.writer.transport.abort()
         return {"requests": self.requests, "sent": self.sent, "pongs": self.pongs}

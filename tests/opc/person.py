@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import shutil
 import signal
 import struct
@@ -28,6 +29,8 @@ from tests.opc.fake_server import TOKEN
 WAIT = 20.0
 """Seconds that anything may take before a test gives up."""
 OPC = [sys.executable, "-m", "computerd.opc.main"]
+SHELL_OPC = shlex.join(OPC)
+"""The same for a shell: the folder may have blanks in its name."""
 ROOT = str(Path(__file__).resolve().parents[2])
 
 
@@ -58,7 +61,8 @@ class Daemon:
             (folder / "cert.pem").write_bytes(certificate)
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.opc.fake_server", str(folder), json.dumps(sessions)],
-            cwd=ROOT,
+            cwd=folder,  # where the programs that it runs may leave something
+            env={**os.environ, "PYTHONPATH": ROOT},
             stdout=subprocess.PIPE,
             text=True,
         )

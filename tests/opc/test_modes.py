@@ -57,6 +57,7 @@ class ModesTests(SynchronousTestCase):
             self.assertEqual(undone(output), b"", output)
 
     def test_each_mode(self) -> None:
+        """BR-116."""
         for number in WATCHED - {25}:
             self.assertEqual(undone(b"\x1b[?%dh" % number), b"\x1b[?%dl" % number)
             self.assertEqual(undone(b"\x1b[?%dh\x1b[?%dl" % (number, number)), b"")

@@ -10,7 +10,7 @@ from typing import Any
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from tests.opc.person import OPC, Daemon, Person, wait_until
+from tests.opc.person import OPC, SHELL_OPC, Daemon, Person, wait_until
 
 PATIENT = "trap '' HUP; "
 FULL_SCREEN = r"printf '\033[?1049h\033[?25l\033[?1000;1006h\033[?2004h\033[?1004h\033[>1u\033[31mfull''screen'; "
@@ -53,6 +53,7 @@ class OnATty(SynchronousTestCase):
         self.assert_restored(person)
 
     def test_the_window_changes(self) -> None:
+        """BR-121."""
         person = self.person("shell", "--", "trap 'stty size' WINCH; echo ready; while :; do read x; done")
         person.look(b"ready")
         for columns in range(90, 101):
@@ -69,6 +70,7 @@ class OnATty(SynchronousTestCase):
         person.look(b"50 132\r\n")
 
     def test_control_c_is_the_programs(self) -> None:
+        """BR-121."""
         person = self.person("shell", "--", "trap 'echo got it; exit 9' INT; echo ready; while :; do sleep 0.05; done")
         person.look(b"ready")
         person.type(b"\x03")
@@ -103,6 +105,7 @@ class OnATty(SynchronousTestCase):
         self.assertEqual(person.end()[0], 0)
 
     def test_every_ending_signal_restores(self) -> None:
+        """BR-115."""
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT):
             person = self.person("shell", "--", FULL_SCREEN + "exec sleep 60")
             person.look(b"fullscreen")
@@ -118,7 +121,7 @@ class OnATty(SynchronousTestCase):
     def test_a_signal_within_vim(self) -> None:
         if shutil.which("vim") is None:
             raise SkipTest("needs vim")
-        person = self.person("shell", "--", "vim -N -u NONE -c 'set showmode mouse=a' -c startinsert")
+        person = self.person("shell", "--", "vim -N -n -u NONE -c 'set showmode mouse=a' -c startinsert")
         person.look(b"-- INSERT --")
         person.type(b"hello")
         person.look(b"hello")
@@ -179,11 +182,11 @@ class OnATty(SynchronousTestCase):
     def test_suspended_and_continued(self) -> None:
         if shutil.which("bash") is None:
             raise SkipTest("needs a shell with job control")
-        env = self.daemon.env(PS1="local$ ", OPC=" ".join(OPC))
+        env = self.daemon.env(PS1="local$ ")
         person = Person.at(["bash", "--norc", "--noprofile", "--noediting", "-i"], env)
         self.addCleanup(person.leave)
         person.look(b"local$ ")
-        person.type(b"$OPC shell -- 'PS1=remote.; exec sh -i'\n")
+        person.type(SHELL_OPC.encode() + b" shell -- 'PS1=remote.; exec sh -i'\n")
         person.look(b"remote.")
         wait_until(lambda: person.is_raw, "raw")
         person.type(b"~\x1a")

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import threading
+from argparse import Namespace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from twisted.trial.unittest import SynchronousTestCase
 
+from computerd.opc import locate
+from computerd.opc.failure import Failure
 from tests.opc.fake_server import TOKEN, session
-from tests.opc.person import OPC, WAIT, Daemon, wait_until
+from tests.opc.person import OPC, SHELL_OPC, WAIT, Daemon, wait_until
 
 MIB = 1024 * 1024
 
@@ -39,11 +42,12 @@ class OnPipes(SynchronousTestCase):
         return process
 
     def test_exit_codes(self) -> None:
+        """BR-008."""
         for code in (0, 1, 5, 44, 137, 255):
             self.assertEqual(self.daemon.run("exec", "--", f"exit {code}").returncode, code)
 
     def test_death_by_signal(self) -> None:
-        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV):
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGHUP):
             done = self.daemon.run("exec", "-q", "--", f"kill -{number} $$")
             self.assertEqual((done.returncode, done.stderr), (128 + number, b""))
 
@@ -67,6 +71,7 @@ class OnPipes(SynchronousTestCase):
         self.assertEqual((done.returncode, done.stdout, done.stderr), (3, b"hi\n", b""))
 
     def test_the_end_of_standard_input(self) -> None:
+        """BR-118."""
         self.assertEqual(self.daemon.run("exec", "--", "cat", stdin=b"\0a\r\n\xff").stdout, b"\0a\r\n\xff")
         self.assertEqual(self.daemon.run("exec", "--", "cat").stdout, b"")
         with open(os.devnull, "rb") as null:
@@ -93,7 +98,7 @@ class OnPipes(SynchronousTestCase):
 
     def test_closed_streams(self) -> None:
         for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
-            command = f"{' '.join(OPC)} exec -q -- 'cat; echo x; exit 9' {closed}"
+            command = f"{SHELL_OPC} exec -q -- 'cat; echo x; exit 9' {closed}"
             done = subprocess.run(
                 ["sh", "-c", command],
                 env=self.daemon.env(),
@@ -198,7 +203,7 @@ class OnPipes(SynchronousTestCase):
         wait_until(lambda: self.daemon.requests().count("terminals.close") == 3, "three closes")
 
     def test_a_signal_that_is_ignored_stays_ignored(self) -> None:
-        command = f"trap '' HUP; exec {' '.join(OPC)} exec -q -- 'echo ready; read x; exit 8'"
+        command = f"trap '' HUP; exec {SHELL_OPC} exec -q -- 'echo ready; read x; exit 8'"
         process = subprocess.Popen(
             ["sh", "-c", command], env=self.daemon.env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -228,6 +233,7 @@ class OnPipes(SynchronousTestCase):
             return process.wait(WAIT), stderr.read()
 
     def test_a_lost_link_is_never_success(self) -> None:
+        """BR-009."""
         for number in (signal.SIGKILL, signal.SIGTERM):
             daemon = self.daemon
             status, said = self.lost(lambda number=number, daemon=daemon: daemon.process.send_signal(number))
@@ -247,11 +253,23 @@ class OnPipes(SynchronousTestCase):
             (1012, b"restarting"),
             (4001, b"computerctl token create"),
             (4008, b"unsent"),
+            (4503, b"(4503). It has no key to check tokens with yet"),
             (4999, b"own reason"),
         ):
             status, said = self.lost(lambda code=code: self.daemon.tell("/_/close", code=code, reason="own reason"))
             self.assertEqual(status, 255)
             self.assertIn(words, said)
+
+    def test_a_restart_is_no_death_of_the_program(self) -> None:
+        """The daemon hangs the program up first, and tells so."""
+        status, said = self.lost(lambda: self.daemon.tell("/_/restart"))
+        self.assertEqual(
+            (status, said),
+            (
+                255,
+                b"opc: the daemon closed the connection (1012: the server is restarting). Connect again in a few seconds.\n",
+            ),
+        )
 
     def test_a_half_open_link_is_found_out(self) -> None:
         quick = "import computerd.opc.pulse as p; p.PING_SECONDS, p.SILENCE_SECONDS = 0.2, 0.8; "
@@ -384,6 +402,47 @@ class Finding(SynchronousTestCase):
             done = daemon.run(*words, env={"OPC_URL": "ws://127.0.0.1:1", "OPC_TOKEN": "x"})
             self.assertEqual((done.returncode, done.stdout), (status, b""))
             self.assertIn(b"can't reach a daemon at ws://127.0.0.1:1: Connection refused", done.stderr)
+
+    def test_where_a_local_daemon_is_looked_for(self) -> None:
+        """Where the daemon puts its socket with and without $XDG_RUNTIME_DIR, and as root."""
+        for env, places in (
+            ({"HOME": "/h"}, ["/h/.local/state/computerd/local.sock"]),
+            ({"HOME": "/h", "XDG_STATE_HOME": "/s"}, ["/s/computerd/local.sock"]),
+            (
+                {"HOME": "/h", "XDG_RUNTIME_DIR": "/r"},
+                ["/r/computerd/local.sock", "/h/.local/state/computerd/local.sock"],
+            ),
+        ):
+            self.assertEqual(locate.sockets(env), [*places, locate.SYSTEM_SOCKET])
+        self.assertEqual(locate.sockets({"HOME": "/h", "OPC_LOCAL_SOCKET": "/l"}), ["/l"])
+
+    def test_a_daemon_in_the_state_folder(self) -> None:
+        daemon = self.start()
+        (daemon.folder / "computerd").mkdir()
+        (daemon.folder / "computerd" / "local.sock").symlink_to(daemon.folder / "local.sock")
+        env = daemon.env(XDG_STATE_HOME=str(daemon.folder))
+        del env["OPC_LOCAL_SOCKET"]
+        done = subprocess.run([*OPC, "exec", "echo here"], env=env, capture_output=True, timeout=WAIT, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, b"here\n"), done.stderr)
+
+    def test_what_is_there_but_silent_is_told(self) -> None:
+        daemon = self.start()
+        (daemon.folder / "computerd").mkdir()
+        with socket.socket(socket.AF_UNIX) as gone:
+            gone.bind(str(daemon.folder / "computerd" / "local.sock"))
+        self.patch(locate, "SYSTEM_SOCKET", "/nonexistent/run")
+        env = {"HOME": "/nonexistent", "XDG_RUNTIME_DIR": "/nonexistent", "XDG_STATE_HOME": str(daemon.folder)}
+        failure = self.assertRaises(Failure, locate.locate, locate.configured(Namespace(), env), env)
+        self.assertIn(f"{daemon.folder}/computerd/local.sock does not answer (Connection refused)", failure.message)
+        self.assertNotIn("nonexistent", failure.message)
+        del env["XDG_STATE_HOME"]
+        failure = self.assertRaises(Failure, locate.locate, locate.configured(Namespace(), env), env)
+        self.assertIn("there is no socket at /nonexistent/computerd/local.sock or ", failure.message)
+
+    def test_a_token_on_the_command_line(self) -> None:
+        done = self.start().run("--token", "secret", "exec", "true")
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn(b"use --token-file or OPC_TOKEN", done.stderr)
 
     def test_a_local_daemon_that_refuses(self) -> None:
         daemon = self.start()
@@ -526,7 +585,7 @@ class Telling(SynchronousTestCase):
         self.assertEqual(told["token"], {"value": "(set)", "origin": "OPC_TOKEN"})
 
     def test_a_reader_that_leaves(self) -> None:
-        command = f"{' '.join(OPC)} schema; echo $? >&2"
+        command = f"{SHELL_OPC} schema; echo $? >&2"
         process = subprocess.Popen(
             ["sh", "-c", command], env=self.daemon.env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )

@@ -159,6 +159,7 @@ class AddressTests(SynchronousTestCase):
             "ws://x y",
             "unix:relative",
             "ws://x/?a=b",
+            "ws://x/gruß",
         ):
             self.assertRaises(Failure, address.parse, url)
         failure = self.assertRaises(Failure, address.parse, "wss://user:secret@host")

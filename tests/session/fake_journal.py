@@ -75,17 +75,13 @@ class FakeJournal:
         self.reads += 1
         return self._soon(lambda: self.records.get(session_id))
 
-    def sessions(
-        self, *, archived: bool, limit: int, before: tuple[float, str] | None, owner: str | None = None
-    ) -> Deferred[Sequence[Record]]:
+    def sessions(self, *, archived: bool, limit: int, before: tuple[float, str] | None) -> Deferred[Sequence[Record]]:
         def find() -> Sequence[Record]:
             newest = sorted(self.records.values(), key=lambda record: (record.created_at, record.id), reverse=True)
             return [
                 record
                 for record in newest
-                if record.archived == archived
-                and (owner is None or record.owner.id == owner)
-                and (before is None or (record.created_at, record.id) < before)
+                if record.archived == archived and (before is None or (record.created_at, record.id) < before)
             ][:limit]
 
         return self._soon(find)

@@ -292,7 +292,6 @@ class TerminalTests(SessionsCase):
 
     def test_an_archived_session(self) -> None:
         self.change(archived=True)
-        self.refused(self.sessions.ready_for_terminal(self.session), Code.FEATURE_UNAVAILABLE)
         self.assertEqual(self.failureResultOf(self.open(), ApiError).value.args[0][:23], "The session is archived")
         self.assertEqual(len(self.types(self.session)), 2)
 

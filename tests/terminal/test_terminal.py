@@ -82,13 +82,11 @@ class TerminalTests(SynchronousTestCase):
         self.assertFalse(bench.terminal.input(b"b" * 600))
         self.assertTrue(bench.terminal.input(b"c" * 400))
         self.assertEqual(bench.process.calls, ["start", b"a" * 600, b"c" * 400])
-        self.assertEqual(bench.terminal.dropped, 600)
 
     def test_input_that_the_process_has_no_room_for_is_over_the_limit(self) -> None:
         bench = Bench()
         bench.process.room = 3
         self.assertFalse(bench.terminal.input(b"four"))
-        self.assertEqual(bench.terminal.dropped, 4)
 
     def test_close_hangs_up_and_output_still_flows(self) -> None:
         bench = Bench()

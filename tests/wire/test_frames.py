@@ -17,6 +17,7 @@ class Frames(SynchronousTestCase):
 
     @given(st.binary(max_size=8))
     def test_any_bytes_are_a_frame_or_too_short(self, data: bytes) -> None:
+        """T6."""
         if len(data) < 4:
             self.assertRaises(frames.BadFrame, frames.split, data)
         else:
@@ -26,5 +27,6 @@ class Frames(SynchronousTestCase):
         self.assertEqual(frames.join(1, b"a"), b"\x00\x00\x00\x01a")
 
     def test_the_limit_of_a_frame_includes_its_channel(self) -> None:
+        """T6."""
         self.assertEqual(len(frames.join(1, bytes(frames.MAX_DATA))), limits.MAX_FRAME_BYTES)
         self.assertEqual(frames.MAX_DATA, 65_532)

@@ -46,6 +46,12 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 class Fuzz(SynchronousTestCase):
     def answered(self, text: bytes | str) -> None:
+        # the best of three: what is costly is so every time, a hiccup of the machine is not
+        if self.cost(text) > 0.25:
+            self.assertLess(min(self.cost(text) for _ in range(2)), 0.25)
+
+    def cost(self, text: bytes | str) -> float:
+        """Seconds of processor time that it takes."""
         start = time.process_time()
         try:
             parsed = rpc.parse(text)
@@ -54,7 +60,7 @@ class Fuzz(SynchronousTestCase):
             json.loads(rpc.error(error.id, error))
         else:
             self.carried_on(parsed)
-        self.assertLess(time.process_time() - start, 0.25)
+        return time.process_time() - start
 
     def carried_on(self, parsed: rpc.Request | rpc.Notification) -> None:
         """What is a request goes on to be decoded."""
@@ -76,11 +82,13 @@ class Fuzz(SynchronousTestCase):
     @example("\ud800")
     @example('"\ud800"')
     def test_any_text(self, text: str) -> None:
+        """J8."""
         self.answered(text)
 
     @settings(max_examples=2000, deadline=None)
     @given(mutated())
     def test_messages_with_something_wrong(self, data: bytes) -> None:
+        """J8."""
         self.answered(data)
 
     @settings(max_examples=500, deadline=None)

@@ -44,6 +44,7 @@ class Parse(Case):
             self.assertEqual(rpc.parse(text), Notification("terminals.open", None))
 
     def test_ids_come_back_as_they_were(self) -> None:
+        """J6."""
         for text in (
             "0",
             "1",
@@ -81,6 +82,7 @@ class Parse(Case):
         self.assertEqual((error.data["code"], error.data["status"]), ("too_large", 413))
 
     def test_j6_ids_that_are_none(self) -> None:
+        """J6."""
         for text in (
             "null",
             "true",
@@ -100,6 +102,7 @@ class Parse(Case):
             self.refused(f'{{"jsonrpc":"2.0","id":{text},"method":"ping"}}', rpc.INVALID_REQUEST)
 
     def test_j6_no_request(self) -> None:
+        """J6."""
         for text in ("[]", "[1]", f"[{message()}]", "1", '"x"', "null", "true", "{}", '{"jsonrpc":"2.0"}', '{"foo":1}'):
             self.refused(text, rpc.INVALID_REQUEST)
 

@@ -31,12 +31,14 @@ VALUES: st.SearchStrategy[object] = st.recursive(
 
 class Depth(SynchronousTestCase):
     def test_j1_64_levels_and_no_more(self) -> None:
+        """J1."""
         for opening, closing in (("[", "]"), ('{"a":', "}")):
             loads(opening * 64 + "0" * (opening != "[") + closing * 64)
             for depth in (65, 900, 10_000):
                 self.assertRaises(NotJson, loads, opening * depth + "0" + closing * depth)
 
     def test_j1_nothing_but_opening_brackets(self) -> None:
+        """J1."""
         for count in (1000, 1_000_000):
             self.assertRaises(NotJson, loads, "[" * count)
 
@@ -50,6 +52,7 @@ class Depth(SynchronousTestCase):
 
 class Cost(SynchronousTestCase):
     def test_j2_structure_is_counted_before_parsing(self) -> None:
+        """J2."""
         costly = [
             "[" + "0," * (MIB // 2 - 1) + "0]",
             "{" + ",".join(f'"{n}":1' for n in range(95_000)) + "}",
@@ -86,15 +89,19 @@ class Cost(SynchronousTestCase):
             b"[" + b'{"a":1},' * 9_000 + b"0]",
         ]
         for text in hostile:
-            start = time.process_time()
-            with contextlib.suppress(NotJson, TooCostly):
-                loads(text)
-            # CPU time, and ten times what was measured: for a machine that is busy or slow
-            self.assertLess(time.process_time() - start, 0.25, text[:20])
+            # CPU time, ten times what was measured, and the best of three: for a machine that is busy or slow
+            self.assertLess(min(self.cost(text) for _ in range(3)), 0.25, text[:20])
+
+    def cost(self, text: bytes) -> float:
+        start = time.process_time()
+        with contextlib.suppress(NotJson, TooCostly):
+            loads(text)
+        return time.process_time() - start
 
 
 class Strict(SynchronousTestCase):
     def test_j3_what_has_no_one_meaning(self) -> None:
+        """J3."""
         for text in (
             "NaN", "Infinity", "-Infinity", "[NaN]", "1e400", "-1e400", '{"a":1,"a":1}', '{"a":1,"\\u0061":2}', "[1,]", '{"a":1,}',
             "\ufeff1", "", " ", "1 2", "{} x", "01", "+1", ".5", "1.", "1e", "0x1", "'a'", '"\n"', '"\x00"', '"\\x41"', '"\\u12"',
@@ -104,6 +111,7 @@ class Strict(SynchronousTestCase):
             self.assertRaises(NotJson, loads, text.encode())
 
     def test_j3_bytes_that_are_not_utf8(self) -> None:
+        """J3."""
         for data in (
             b"\xef\xbb\xbf1", "[1]".encode("utf-16"), "[1]".encode("utf-16-le"), "[1]".encode("utf-32"),
             b'"\xc0\xaf"', b'"\xe0\x80\xaf"', b'"\xed\xa0\x80"', b'"\xf4\x90\x80\x80"', b'"\xff"', b"\x80",
@@ -111,6 +119,7 @@ class Strict(SynchronousTestCase):
             self.assertRaises(NotJson, loads, data)
 
     def test_j4_integers_stay_integers_and_others_do_not_become_any(self) -> None:
+        """J4."""
         for text in ("0", "-1", "9007199254740993", "18446744073709551616", "-" + "9" * 1000):
             self.assertEqual(loads(text), int(text))
         for text in ("1.0", "1e2", "-0", "-0.0", "1E0"):
@@ -126,6 +135,7 @@ class Strict(SynchronousTestCase):
             self.assertLess(negative, -(2**3000))
 
     def test_j5_half_of_a_surrogate_pair(self) -> None:
+        """J5."""
         for text in (
             '"\\ud800"',
             '"\\uDFFF"',

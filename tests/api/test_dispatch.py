@@ -1,0 +1,145 @@
+"""From a method's row to its work: which methods have theirs, who may call them, and how long it took."""
+
+from __future__ import annotations
+
+from attrs import evolve
+from twisted.internet.defer import Deferred
+
+from computerd.api.caller import Caller
+from computerd.api.connection import Connection
+from computerd.api.dispatch import Api
+from computerd.api.front import Answer
+from computerd.api.terminals import Terminals
+from computerd.contract import results
+from computerd.contract.errors import ApiError, Code, Reason
+from computerd.contract.methods import BY_NAME, METHODS, Access, Scope
+from computerd.contract.params import GetSession, Nothing, OfTerminal, OpenTerminal
+from computerd.terminal.slots import Slots
+from tests.api.callers import a_caller
+from tests.host.fake_process import FakeSpawner
+from tests.session.fake_journal import seeded
+from tests.session.test_sessions import ID, SessionsCase
+from tests.terminal.recorders import RecordingOutbox
+
+WITHOUT_WORK = {
+    "sessions.attach",
+    "sessions.detach",
+    "sessions.update",
+    "sessions.interrupt",
+    "sessions.compact",
+    "sessions.suspend",
+    "sessions.resume",
+    "turns.send",
+    "turns.get",
+    "turns.cancel",
+    "asks.list",
+    "asks.get",
+    "asks.answer",
+    "asks.dismiss",
+    "subagents.list",
+    "subagents.get",
+    "subagents.stop",
+}
+"""The methods of version 1 whose work comes later: -32601 over WebSocket, 404 over HTTP. Whoever writes one takes it out of here."""
+
+
+class ApiCase(SessionsCase):
+    """The whole front door, on a fake journal and fake processes."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.spawner = FakeSpawner()
+        self.slots = Slots()
+        self.outbox = RecordingOutbox()
+        self.connection = Connection(id="cn_000000000000", caller=a_caller(), outbox=self.outbox)
+        self.api = self.make_api()
+
+    def make_api(self) -> Api:
+        """The front door to `sessions`."""
+        terminals = Terminals(
+            self.sessions,
+            self.spawner,
+            self.slots,
+            self.clock.seconds,
+            seeded(),
+            lambda function: self.clock.callLater(0, function),
+        )
+        return Api(self.sessions, terminals, self.clock.seconds)
+
+    @property
+    def exits(self) -> list[object]:
+        """The `terminal.exited` that were sent."""
+        return [params for method, params in self.outbox.sent if method == "terminal.exited"]
+
+    def call(
+        self, method: str, params: object, caller: Caller | None = None, connection: Connection | None = None
+    ) -> Deferred[Answer]:
+        """One call, on the connection unless another is given, which has just arrived."""
+        on = self.connection if connection is None else connection
+        return self.begin(
+            self.api.call(BY_NAME[method], params, caller or on.caller, on, self.clock.seconds())  # type: ignore[arg-type]  # of any method
+        )
+
+    def error(self, answer: Deferred[Answer]) -> ApiError:
+        """What it was refused with, at once."""
+        error = self.failureResultOf(answer, ApiError).value
+        assert isinstance(error, ApiError)
+        return error
+
+
+class DispatchTests(ApiCase):
+    """`Api`."""
+
+    def test_which_methods_have_no_work_yet(self) -> None:
+        self.assertEqual({method.name for method in METHODS if not self.api.serves(method)}, WITHOUT_WORK)
+
+    def test_there_is_no_work_without_a_method(self) -> None:
+        self.assertEqual({*self.api._work, *self.api._socket_work} - set(BY_NAME), set())
+
+    def test_the_scope_is_asked_for_before_anything_else(self) -> None:
+        """C4, C5: of a session that is not there: who lacks the scope does not learn that."""
+        scopes = {
+            Access.READ: Scope.SESSIONS_READ,
+            Access.WRITE: Scope.SESSIONS_WRITE,
+            Access.TERMINALS: Scope.TERMINALS,
+            Access.OWN_TERMINAL: Scope.TERMINALS,
+        }
+        for method in METHODS:
+            if method.access not in scopes or not self.api.serves(method):
+                continue
+            caller = evolve(a_caller(), admin=True, scopes=frozenset(Scope) - {scopes[method.access]})
+            error = self.error(self.call(method.name, None, caller))
+            self.assertEqual((error.code, error.reason), (Code.FORBIDDEN, Reason.MISSING_SCOPE), method.name)
+
+    def test_what_needs_a_connection_is_not_there_over_http(self) -> None:
+        work = self.api.call(BY_NAME["ping"], Nothing(), a_caller(), None, 0.0)
+        self.assertEqual(self.refused(work, Code.NOT_FOUND).status, 404)
+
+    def test_ping_says_how_long_it_took_from_its_arrival(self) -> None:
+        arrived = self.clock.seconds()
+        self.clock.advance(0.25)
+        answer = self.get(self.api.call(BY_NAME["ping"], Nothing(), a_caller(), self.connection, arrived))
+        assert isinstance(answer.result, results.Pong)
+        self.assertEqual(answer.result.timing.server_us, 250_000)
+
+    def test_dropped_input_is_told_to_the_next_request_which_is_not_carried_out(self) -> None:
+        self.create(id=ID)
+        self.successResultOf(self.call("terminals.open", OpenTerminal(session_id=ID, cols=80, rows=24)))
+        (process,) = self.spawner.spawned
+        self.connection.channels.input(1, b"x" * (1 << 20))
+        self.connection.channels.input(1, b"y")
+        terminal = OfTerminal(terminal_id=process.start_data.terminal_id)
+        error = self.error(self.call("terminals.eof", terminal))
+        self.assertEqual((error.code, error.status), (Code.RATE_LIMITED, 429))
+        assert error.retry_after_ms is not None
+        self.assertGreater(error.retry_after_ms, 0)
+        self.assertFalse(process.input_ended)
+        self.successResultOf(self.call("terminals.eof", terminal))
+        self.assertTrue(process.input_ended)
+        self.assertEqual(len(process.input), 1 << 20)
+
+    def test_no_session_of_another_member_is_hidden(self) -> None:
+        self.create(id=ID)
+        answer = self.successResultOf(self.call("sessions.get", GetSession(session_id=ID), a_caller("bob")))
+        assert isinstance(answer.result, results.OneSession)
+        self.assertEqual(answer.result.session.owner.id, "alice")
