@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from computerd.config import trust
 from computerd.config.errors import ConfigError
 
 MAX_BYTES: Final = 1 << 20
@@ -37,7 +38,8 @@ def read(path: Path, uid: int) -> str:
         if not stat.S_ISREG(found.st_mode):
             raise ConfigError(str(path), "must be a regular file")
         if uid == 0:
-            _trusted(path, found)
+            trust.check_one(path, found)
+            trust.check(path)
         text = file.read(MAX_BYTES + 1)
     if len(text) > MAX_BYTES:
         raise ConfigError(str(path), f"must have {MAX_BYTES} bytes at most")
@@ -45,28 +47,6 @@ def read(path: Path, uid: int) -> str:
         return text.decode("utf-8")
     except UnicodeDecodeError:
         raise ConfigError(str(path), "must be UTF-8") from None
-
-
-def _trusted(path: Path, found: os.stat_result) -> None:
-    """Raises ConfigError unless only root can change what the path leads to."""
-    for place, state in [(path, found), *_folders(path)]:
-        if state.st_uid != 0:
-            raise ConfigError(
-                str(place), f"must belong to root, not to uid {state.st_uid}, because root takes orders from it"
-            )
-        sticky = stat.S_ISDIR(state.st_mode) and state.st_mode & stat.S_ISVTX
-        if state.st_mode & 0o022 and not sticky:
-            raise ConfigError(str(place), f"must not be writable by group or others: chmod go-w {place}")
-
-
-def _folders(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """The folders that hold the name as it was given, and, should it be a link, those that hold what it leads to."""
-    seen = set()
-    for start in (path.parent.absolute(), Path(os.path.realpath(path)).parent):
-        for folder in (start, *start.parents):
-            if folder not in seen:
-                seen.add(folder)
-                yield folder, folder.stat()
 
 
 def flatten(text: str, path: Path, tables: frozenset[str]) -> Mapping[str, object]:

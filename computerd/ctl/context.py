@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from computerd.config import Config, load
+from computerd.config import Config, load, trust
 from computerd.ctl.errors import CommandError
 from computerd.journal.database import FILE
 
@@ -47,8 +47,12 @@ class Context:
 
         Raises:
             CommandError: It can't be made.
+            ConfigError: Somebody else could move it.
         """
-        folder = self.config().state_dir
+        config = self.config()
+        if self.uid == 0:
+            trust.check_folders(config)
+        folder = config.state_dir
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             folder.mkdir(mode=0o700, exist_ok=True)

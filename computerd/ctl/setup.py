@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from computerd.config import Config
+from computerd.config import Config, trust
 from computerd.config.options import USER_NAME
 from computerd.ctl.changes import Change, Folder, User
 from computerd.ctl.context import Context
@@ -65,6 +65,8 @@ def _changes(config: Config, user: str | None, *, workspaces: bool) -> Iterator[
     root = os.geteuid() == 0
     if user is not None and not root:
         raise CommandError("only root can make a Unix user: run this as root")
+    if root:
+        trust.check_folders(config)
     folders = [*_folders(config.state_dir, STATE_MODE)]
     if workspaces:
         folders += _folders(config.workspace_root, WORKSPACES_MODE)

@@ -7,7 +7,6 @@ import contextlib
 import ctypes
 import http.client
 import os
-import shutil
 import signal
 import socket
 import stat
@@ -21,7 +20,7 @@ from typing import Final
 
 from attrs import define, frozen
 
-from computerd.config import Config
+from computerd.config import Config, ConfigError, trust
 from computerd.ctl import programs, setup
 from computerd.ctl.errors import CommandError
 
@@ -130,16 +129,24 @@ class Tryout:
 def _folder() -> Iterator[Path]:
     """A temporary folder whose workspaces another Unix user can enter, if we are root."""
     places = [None, "/var/tmp", "/tmp"] if os.geteuid() == 0 else [None]  # noqa: S108  # mkdtemp makes a name of its own in there
-    place = next((place for place in places if _open_to_all(Path(place or tempfile.gettempdir()))), None)
+    place = next((place for place in places if _good_for_all(Path(place or tempfile.gettempdir()))), None)
     folder = Path(tempfile.mkdtemp(prefix="computerd-try-", dir=place))
     try:
         folder.chmod(0o755 if os.geteuid() == 0 else 0o700)
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        # not shutil.rmtree, which a program can stop with folders a thousand deep
+        subprocess.run(
+            ["/bin/rm", "-rf", "--", folder], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
+        )
 
 
-def _open_to_all(folder: Path) -> bool:
+def _good_for_all(folder: Path) -> bool:
+    """Whether others can pass through, and nobody but root can move what root makes there."""
+    try:
+        trust.check(folder)
+    except ConfigError:
+        return False
     return all(part.stat().st_mode & stat.S_IXOTH for part in (folder.resolve(), *folder.resolve().parents))
 
 

@@ -38,7 +38,7 @@ def send(group: int, number: signal.Signals) -> None:
 
 def _uptime_ticks() -> int:
     with open("/proc/uptime", "rb") as file:
-        return int(float(file.read().split()[0]) * _TICKS)
+        return round(float(file.read().split()[0]) * _TICKS)  # it has two decimals, which no binary fraction hits
 
 
 def _processes() -> Iterator[tuple[int, int, int]]:

@@ -25,6 +25,7 @@ from computerd.host.opening import Opening, Reaped
 from computerd.host.process import HostProcess
 from computerd.host.ptyprocess import by_posix_spawn
 from computerd.host.settings import HostSettings
+from computerd.host.turns import Turns
 from computerd.host.workspaces import Workspaces
 from computerd.host.writing import Room
 from computerd.terminal.port import Process, Start
@@ -88,6 +89,7 @@ class HostSpawner:
     _rooms: WeakValueDictionary[str, Room] = field(factory=WeakValueDictionary, init=False)
     _tty_group: int | None = field(factory=tty_group, init=False)
     _stopping: bool = field(default=False, init=False)
+    _turns: Turns = field(init=False)
     _timers: list[IDelayedCall] = field(factory=list, init=False)
     _waiting: list[Deferred[None]] = field(factory=list, init=False)
 
@@ -98,6 +100,7 @@ class HostSpawner:
             HostError: The computer can't serve as configured.
         """
         settings = self.settings
+        self._turns = Turns(self._reactor)
         self.launcher = Launcher.find(settings.launcher)
         self._workspaces = Workspaces.open(settings.workspace_root, hand_over=self.privileged)
         self.cgroups = (
@@ -119,6 +122,9 @@ class HostSpawner:
 
     def spawn(self, start: Start) -> Deferred[Process]:
         """See `Spawner`. Cancelling it leaves nothing behind."""
+        return self._turns.take(lambda: self._try(start))
+
+    def _try(self, start: Start) -> Deferred[Process]:
         try:
             return self._spawn(start)
         except ApiError as error:
@@ -217,10 +223,12 @@ class HostSpawner:
     def describe(self) -> dict[str, str]:
         """What `doctor` reports of this room, one line each."""
         return {
-            "launcher": self.launcher.kind,
+            "launcher": f"launcher in {self.launcher.kind}",
             "cgroups": self.cgroups.describe(),
-            "user": "the agent's" if self.privileged else "the daemon's own",
-            "reserve": f"{self._terminals.spare} pseudo-terminals",
+            "user": "terminals run as the agent's user"
+            if self.privileged
+            else "terminals run as the daemon's own user",
+            "reserve": f"{self._terminals.spare} pseudo-terminals in reserve",
         }
 
     def shutdown(self) -> Deferred[None]:
@@ -233,6 +241,7 @@ class HostSpawner:
                 self._reactor.callLater(_DISCARD_SECONDS, self._discard),
                 self._reactor.callLater(_GIVE_UP_SECONDS, self._stopped),
             ]
+            self._turns.end()
             for opening in list(self._opening):
                 opening.abort(_stopping())
             for process in list(self._running):

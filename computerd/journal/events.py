@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections.abc import Collection, Sequence
+from contextlib import closing
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +13,9 @@ import msgspec
 from computerd.contract.errors import ApiError, Code
 from computerd.contract.objects import Actor, Event
 from computerd.contract.shapes import timestamp
+from computerd.journal.excerpts import excerpt
 from computerd.session.drafts import Stamped
+from computerd.session.port import Excerpt
 
 OPENED: Final = "terminal.opened"
 CLOSED: Final = "terminal.closed"
@@ -59,17 +62,19 @@ def append(
 
 def read(
     connection: sqlite3.Connection, session_id: str, after: int, limit: int, types: Collection[str] | None
-) -> Sequence[Event]:
+) -> Excerpt[Event]:
     """Up to `limit` events with a number over `after`, in order.
 
     Raises:
         DamagedRowError: One of them has changed on the disk.
     """
     if types is None:
-        rows = connection.execute(_SELECT, (session_id, after, limit))
+        rows = connection.execute(_SELECT, (session_id, after, limit + 1))
     else:
-        rows = connection.execute(_SELECT_TYPES, (session_id, after, msgspec.json.encode(list(types)).decode(), limit))
-    return [_event(session_id, *row) for row in rows]
+        wanted = msgspec.json.encode(list(types)).decode()
+        rows = connection.execute(_SELECT_TYPES, (session_id, after, wanted, limit + 1))
+    with closing(rows):  # what is not read to its end would hold the log
+        return excerpt(rows, limit, lambda *row: _event(session_id, *row))
 
 
 def _row(session_id: str, seq: int, item: Stamped) -> tuple[Any, ...]:

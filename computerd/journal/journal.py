@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from threading import Thread
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredSemaphore
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
@@ -19,14 +20,19 @@ from computerd.journal.revocations import Revocations
 from computerd.journal.store import Store
 from computerd.journal.thread import Writer
 from computerd.session.drafts import Stamped, stamp
-from computerd.session.port import Draft, Random, Record, Seconds
+from computerd.session.port import Draft, Excerpt, Random, Record, Seconds
 
 CHECK_SECONDS: Final = 5.0
 """That a start spends on `PRAGMA quick_check`, which reads about 1 GB/s from the page cache."""
 STOP_SECONDS: Final = 5.0
 """That a stop waits for a disk that does not answer. Half of what the daemon has from SIGTERM to its end."""
 
+PAGES: Final = 4
+"""Pages that are read at a time. The thread would read on while none is taken off its hands, and each can take megabytes."""
+
 _log = Logger()
+
+T = TypeVar("T")
 
 
 @define(eq=False)
@@ -51,6 +57,7 @@ class Journal:
     _store: Store = field(init=False)
     _writer: Writer = field(init=False)
     _backlog: Backlog = field(init=False)
+    _pages: DeferredSemaphore = field(factory=lambda: DeferredSemaphore(PAGES), init=False)
     _thread: Thread | None = field(default=None, init=False)
     _started: Deferred[None] | None = field(default=None, init=False)
     _stopped: Deferred[None] | None = field(default=None, init=False)
@@ -140,15 +147,18 @@ class Journal:
         """See the port."""
         return self._submit(Job(lambda connection: records.read(connection, session_id), False))
 
-    def sessions(self, *, archived: bool, limit: int, before: tuple[float, str] | None) -> Deferred[Sequence[Record]]:
+    def sessions(self, *, archived: bool, limit: int, before: tuple[float, str] | None) -> Deferred[Excerpt[Record]]:
         """See the port."""
-        return self._submit(Job(lambda connection: records.newest(connection, archived, limit, before), False))
+        return self._page(lambda connection: records.newest(connection, archived, limit, before))
 
     def events(
         self, session_id: str, *, after: int, limit: int, types: Collection[str] | None
-    ) -> Deferred[Sequence[Event]]:
+    ) -> Deferred[Excerpt[Event]]:
         """See the port."""
-        return self._submit(Job(lambda connection: events.read(connection, session_id, after, limit, types), False))
+        return self._page(lambda connection: events.read(connection, session_id, after, limit, types))
+
+    def _page(self, read: Callable[[sqlite3.Connection], Excerpt[T]]) -> Deferred[Excerpt[T]]:
+        return self._pages.run(self._submit, Job(read, False))
 
     def _submit(self, job: Job[Any]) -> Deferred[Any]:
         return self._backlog.submit(job)

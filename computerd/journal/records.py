@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -11,8 +12,9 @@ import msgspec
 from computerd.contract.errors import ApiError, Code
 from computerd.contract.objects import Event, Origin, Person, Settings
 from computerd.journal import events
+from computerd.journal.excerpts import excerpt
 from computerd.session.drafts import Stamped
-from computerd.session.port import Record
+from computerd.session.port import Excerpt, Record
 
 _INSERT = """
     INSERT INTO sessions (
@@ -54,10 +56,11 @@ def read(connection: sqlite3.Connection, session_id: str) -> Record | None:
 
 def newest(
     connection: sqlite3.Connection, archived: bool, limit: int, before: tuple[float, str] | None
-) -> Sequence[Record]:
+) -> Excerpt[Record]:
     """Up to `limit` sessions, newest first, that sort after `before`."""
     created_at, session_id = _END_OF_TIME if before is None else (round(before[0] * 1000), before[1])
-    return [_record(*row) for row in connection.execute(_NEWEST, (archived, created_at, session_id, limit))]
+    with closing(connection.execute(_NEWEST, (archived, created_at, session_id, limit + 1))) as rows:
+        return excerpt(rows, limit, _record)
 
 
 def _row(record: Record) -> tuple[Any, ...]:

@@ -41,6 +41,8 @@ CLOSE_SECONDS: Final = 5.0
 """From a close frame to a hard end."""
 MEMBER_UNSENT_BYTES: Final = 24 * limits.MIB
 """That all of a member's clients together may leave unread: fifty connections at their own limit would be 800 MiB."""
+MEMBER_ARRIVING_BYTES: Final = 8 * limits.MIB
+"""Of messages that have not come whole, on all of a member's connections together."""
 STRANGER_CLOSE_SECONDS: Final = 1.0
 """The same for a client whose credential could not be checked."""
 MISSED_PINGS: Final = 2
@@ -164,6 +166,11 @@ class Socket(Receiver):
     def _member_is_over(self) -> bool:
         verified = self.opening.verified
         return verified is not None and self.factory.roster.unsent(verified.caller.member.id) > MEMBER_UNSENT_BYTES
+
+    def too_much_arrives(self) -> bool:
+        """See `Receiver`."""
+        verified = self.opening.verified
+        return verified is None or self.factory.roster.arriving(verified.caller.member.id) > MEMBER_ARRIVING_BYTES
 
     def _too_much_unsent(self) -> None:
         self.close(CloseCode.TOO_MUCH_UNSENT)

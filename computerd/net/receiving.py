@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 _SLICE: Final = 1000
 _SLOW_FRAMES: Final = 1000.0
 _SLOW_PAUSE: Final = 0.1
+_PIECES: Final = 256
+_FREE_BYTES: Final = 64 * limits.KIB
+"""Of a message that has not come whole, before the member's other connections are looked at."""
 _TEXT_BYTES: Final = 4.0 * limits.MIB
 """Text that is parsed in a second, in bytes: about 20 ms of work."""
 _VALID_CLOSE: Final = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
@@ -50,6 +53,7 @@ class Receiver(WebSocketServerProtocol):
         take_input: Called with the channel and the data of each binary frame.
         dead: A close frame was sent or answered.
         heard: Something has come since this was last cleared.
+        arriving: Bytes of a message that has not come whole.
     """
 
     factory: ConnectionFactory
@@ -57,7 +61,9 @@ class Receiver(WebSocketServerProtocol):
     take_input: Callable[[int, bytes], None]
     dead = False
     heard = False
+    arriving = 0
     data: bytes
+    frame_data: list[Any]
     current_frame: Any
     inside_message: bool
     _held: IDelayedCall | None = None
@@ -87,6 +93,10 @@ class Receiver(WebSocketServerProtocol):
         """The client has said goodbye."""
         raise NotImplementedError
 
+    def too_much_arrives(self) -> bool:
+        """Whether the messages that have not come whole are too much for all of the member's connections together."""
+        raise NotImplementedError
+
     # bytes
 
     def dataReceived(self, data: bytes) -> None:
@@ -98,13 +108,27 @@ class Receiver(WebSocketServerProtocol):
             # of what was in the air when reading stopped; no more comes
             self.data += data
             return
-        if self.state == self.STATE_OPEN and self.current_frame is None and not self.inside_message:
-            if self.data:
-                data, self.data = self.data + data, b""
-            data = self._fast(data)
-            if not data:
+        while True:
+            if self._between:
+                if self.data:
+                    data, self.data = self.data + data, b""
+                data = self._fast(data)
+                if not data:
+                    return
+            size = len(self.data) + len(data)
+            self._dataReceived(data)
+            data = b""
+            # what Autobahn has left is for the fast way again, unless it waits for more of a frame
+            if self._stopped() or not self._between or len(self.data) in (0, size):
                 return
-        self._dataReceived(data)
+
+    def _stopped(self) -> bool:
+        return self.dead or self._held is not None
+
+    @property
+    def _between(self) -> bool:
+        """Whether the next byte begins a message, or a control frame between two."""
+        return self.state == self.STATE_OPEN and self.current_frame is None and not self.inside_message
 
     def _fast(self, data: bytes) -> bytes:
         """Handles the frames in front. Returns the rest, unless it was kept for the next read."""
@@ -205,7 +229,7 @@ class Receiver(WebSocketServerProtocol):
         if self.dead:
             self.data = b""
             return False
-        return more
+        return more and not self._between
 
     def onFrameBegin(self) -> None:
         """A frame begins that the fast path did not take."""
@@ -225,8 +249,18 @@ class Receiver(WebSocketServerProtocol):
             self._fail_connection(CloseCode.MESSAGE_TOO_BIG)
         super().onMessageFrameBegin(length)
 
+    def onMessageFrameData(self, payload: bytes) -> None:
+        """A part of a frame. In pieces of a byte or two, a message would take thirty times its size."""
+        super().onMessageFrameData(payload)
+        if self.frame_data and len(self.frame_data) > _PIECES:
+            self.frame_data = [b"".join(self.frame_data)]
+        self.arriving += len(payload)
+        if self.arriving > _FREE_BYTES and self.too_much_arrives():
+            self._fail_connection(CloseCode.MESSAGE_TOO_BIG)
+
     def onMessageEnd(self) -> None:
         """A message is complete. Autobahn's own way also fires an event that nobody listens to."""
+        self.arriving = 0
         parts, self.message_data = self.message_data, []
         if not self.dead:
             self.onMessage(b"".join(parts), self.message_is_binary)

@@ -64,6 +64,10 @@ class Roster:
         """Bytes that wait for a member's clients on all connections."""
         return sum(socket.unsent for socket, name in self._members.items() if name == member)
 
+    def arriving(self, member: str) -> int:
+        """Bytes of a member's messages that have not come whole, on all connections."""
+        return sum(socket.arriving for socket, name in self._members.items() if name == member)
+
     def check(self) -> None:
         """Closes each connection whose credential no longer counts."""
         for socket in list(self._members):

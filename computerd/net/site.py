@@ -42,7 +42,7 @@ class Site(http.HTTPFactory):
         closing: No request may follow the one that is being answered.
     """
 
-    noisy = False
+    noisy = False  # the daemon says once that it is ready, and where
     closing = False
 
     def __init__(

@@ -13,7 +13,9 @@ from computerd.contract.objects import Event
 from computerd.session.port import Record
 
 MAX_KNOWN: Final = 1000
-"""Records in memory, at about 2 KiB each; metadata can make one 50 KiB."""
+"""Records in memory, at about 2 KiB each."""
+MAX_METADATA: Final = 2 * 1024 * 1024
+"""Characters of their metadata, of up to four bytes each. A record can have 50,000, and all that can be 1,000 times as much as is usual."""
 
 
 @define(eq=False)
@@ -22,9 +24,12 @@ class Known:
 
     Attributes:
         size: How many.
+        metadata: How many characters of metadata.
     """
 
     size: int = MAX_KNOWN
+    metadata: int = MAX_METADATA
+    _characters: int = field(default=0, init=False)
     _records: OrderedDict[str, Record] = field(factory=OrderedDict, init=False)
 
     def get(self, session_id: str) -> Record | None:
@@ -36,10 +41,11 @@ class Known:
 
     def put(self, record: Record) -> None:
         """Keeps a record that was just read or made, and lets go of the one that was used longest ago."""
+        before = self._records.pop(record.id, None)
         self._records[record.id] = record
-        self._records.move_to_end(record.id)
-        if len(self._records) > self.size:
-            self._records.popitem(last=False)
+        self._characters += _weight(record) - (0 if before is None else _weight(before))
+        while len(self._records) > self.size or self._characters > self.metadata:
+            self._characters -= _weight(self._records.popitem(last=False)[1])
 
     def advance(self, session_id: str, events: Sequence[Event], status: str | None) -> None:
         """Brings a record up to its newest events, which have been committed."""
@@ -51,3 +57,7 @@ class Known:
         self._records[session_id] = evolve(
             record, last_seq=events[-1].seq, active_at=active_at, status=status or record.status
         )
+
+
+def _weight(record: Record) -> int:
+    return sum(len(key) + len(value) for key, value in record.metadata.items())

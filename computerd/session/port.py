@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from attrs import frozen
 
@@ -52,6 +52,22 @@ class Record:
     last_seq: int
 
 
+T = TypeVar("T")
+
+
+@frozen
+class Excerpt(Generic[T]):
+    """A part of what there is.
+
+    Attributes:
+        found: In order.
+        more: Whether more follows.
+    """
+
+    found: Sequence[T]
+    more: bool
+
+
 class Journal(Protocol):
     """Events in order, durable. Every call may wait for the disk, never blocks the reactor, and fails with `unavailable`."""
 
@@ -95,10 +111,10 @@ class Journal(Protocol):
     def session(self, session_id: str) -> Awaitable[Record | None]:
         """The session, or None."""
 
-    def sessions(self, *, archived: bool, limit: int, before: tuple[float, str] | None) -> Awaitable[Sequence[Record]]:
-        """Sessions, newest first: those that sort after (created_at, id) `before`."""
+    def sessions(self, *, archived: bool, limit: int, before: tuple[float, str] | None) -> Awaitable[Excerpt[Record]]:
+        """Up to `limit` sessions, newest first: those that sort after (created_at, id) `before`. Fewer when they are large."""
 
     def events(
         self, session_id: str, *, after: int, limit: int, types: Collection[str] | None
-    ) -> Awaitable[Sequence[Event]]:
-        """Events with a `seq` over `after`, in order."""
+    ) -> Awaitable[Excerpt[Event]]:
+        """Up to `limit` events with a `seq` over `after`, in order. Fewer when they are large."""

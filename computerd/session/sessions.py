@@ -133,10 +133,9 @@ class Sessions:
             ApiError: `invalid_cursor`.
         """
         before = None if cursor is None else cursors.decode(cursor)
-        records = await self.journal.sessions(archived=archived, limit=limit + 1, before=before)
-        page = records[:limit]
-        more = cursors.encode(page[-1].created_at, page[-1].id) if len(records) > limit else None
-        return [self._snapshot(record) for record in page], more
+        page = await self.journal.sessions(archived=archived, limit=limit, before=before)
+        more = cursors.encode(page.found[-1].created_at, page.found[-1].id) if page.more else None
+        return [self._snapshot(record) for record in page.found], more
 
     async def events(self, session_id: str, *, after: int, limit: int, types: Collection[str] | None) -> Page:
         """Events with a number over `after`; of these types, if given. A type that nobody knows matches nothing.
@@ -146,9 +145,8 @@ class Sessions:
         """
         last_seq = (await self.record(session_id)).last_seq
         _refuse_ahead(after, last_seq, "after")
-        found = await self.journal.events(session_id, after=after, limit=limit + 1, types=types)
-        page = found[:limit]
-        return Page(page, max(last_seq, *(event.seq for event in page[-1:]), 0), len(found) > limit)
+        page = await self.journal.events(session_id, after=after, limit=limit, types=types)
+        return Page(page.found, max(last_seq, *(event.seq for event in page.found[-1:]), 0), page.more)
 
     async def news(self, session_id: str, *, seen: int, member: str, seconds: float) -> bool:
         """Waits until a session has an event with a number over `seen`, at most so long: whether it has.

@@ -12,6 +12,7 @@ from attrs import frozen
 
 from computerd.api.dispatch import Api
 from computerd.api.terminals import Terminals
+from computerd.config import trust
 from computerd.config.errors import ConfigError
 from computerd.config.settings import Config
 from computerd.host.settings import CgroupLimits, HostSettings
@@ -109,8 +110,10 @@ def prepare_folders(config: Config) -> None:
     """Makes the state folder, mode 0700, and the workspace root, which the agent's user passes through.
 
     Raises:
-        ConfigError: They can't be made.
+        ConfigError: They can't be made, or somebody else could move them.
     """
+    if os.geteuid() == 0:
+        trust.check_folders(config)
     _make_folder(config.state_dir, 0o700, "--state-dir")
     _make_folder(config.workspace_root, 0o755, "--workspace-root")
 

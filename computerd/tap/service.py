@@ -110,7 +110,7 @@ class Daemon(Service):
             "computerd {version} is ready at {url}; {host}",
             version=computerd.__version__,
             url=parts.net.url(),
-            host="; ".join(f"{name}: {value}" for name, value in parts.spawner.describe().items()),
+            host="; ".join(parts.spawner.describe().values()),
         )
 
     def _refuse(self, failure: Failure) -> None:

@@ -13,39 +13,49 @@ from tests.endtoend.computer import Account, Computer, eventually
 
 
 class _Stage:
-    """The daemon of the class whose tests run now: trial knows no fixtures of a class. The next class takes it over, if it wants the same."""
+    """The daemons that run now: trial knows no fixtures of a class.
+
+    Attributes:
+        case: Whose tests run.
+        plain: Who has started the daemon that all share who want nothing special.
+        special: Who has started one for himself; it ends with his tests.
+    """
 
     case: ClassVar[type[ComputerCase] | None] = None
+    plain: ClassVar[type[ComputerCase] | None] = None
+    special: ClassVar[type[ComputerCase] | None] = None
 
     @classmethod
     def set_for(cls, case: type[ComputerCase]) -> None:
-        """Has the daemon of `case` run, and no other."""
-        before = cls.case
-        if before is case and case.computer.running:
+        """Has a daemon run as `case` wants it."""
+        if cls.case is case and case.computer.running:
             return
-        if before is not None and before.computer.running and cls._alike(before, case):
-            computer = case.computer = before.computer
-            case.agent = before.agent
-            eventually(lambda: computer.footprint()[1:] == computer.at_rest, "nothing is left of the class before")
-            cls.case = case
-            return
-        cls.clear()
-        case.agent = Account.make() if os.geteuid() == 0 else None
         cls.case = case
+        special, cls.special = cls.special, None
+        cls._end(special)
+        if case.is_special():
+            cls.special = case
+        elif cls.plain is not None and cls.plain.computer.running:
+            computer = case.computer = cls.plain.computer
+            case.agent = cls.plain.agent
+            eventually(lambda: computer.footprint()[1:] == computer.at_rest, "nothing is left of the class before")
+            return
+        else:
+            cls.plain = case
+        case.agent = Account.make() if os.geteuid() == 0 else None
         case.computer = Computer(agent=case.agent, options=case.options, environ=dict(case.environ))
         if case.agent is not None:
             case.arrange(case.agent)
         case.computer.start()
 
-    @staticmethod
-    def _alike(one: type[ComputerCase], other: type[ComputerCase]) -> bool:
-        wanted = [(case.options, case.environ, case.arrange.__func__, case.own) for case in (one, other)]  # type: ignore[attr-defined]
-        return wanted[0] == wanted[1] and not other.own
-
     @classmethod
     def clear(cls) -> None:
-        """Ends it and removes its user."""
-        case, cls.case = cls.case, None
+        """Ends all."""
+        cls._end(cls.special)
+        cls._end(cls.plain)
+
+    @staticmethod
+    def _end(case: type[ComputerCase] | None) -> None:
         if case is not None:
             case.computer.remove()
             if case.agent is not None:
@@ -76,7 +86,14 @@ class ComputerCase(SynchronousTestCase):
         if self.root_only and os.geteuid() != 0:
             self.skipTest("needs root: it makes Unix users")
         _Stage.set_for(type(self))
+        self.computer.new_page()
         self.session = self.computer.session()
+
+    @classmethod
+    def is_special(cls) -> bool:
+        """Whether it wants a daemon that others do not."""
+        arranges = cls.arrange.__func__ is not ComputerCase.arrange.__func__  # type: ignore[attr-defined]
+        return bool(cls.own or cls.options or cls.environ or arranges)
 
     @classmethod
     def arrange(cls, agent: Account) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Self
 
 from attrs import define, field
+from twisted.trial.unittest import SkipTest
 
 from tests.endtoend.client import WAIT, Client, http
 
@@ -34,6 +35,18 @@ def free_port() -> int:
 def program(name: str) -> str:
     """The path of a console script of this environment."""
     return os.path.join(os.path.dirname(sys.executable), name)
+
+
+def agents_python() -> str:
+    """A Python that every user can run: the tests' own may be in somebody's home.
+
+    Raises:
+        SkipTest: There is none.
+    """
+    for path in ("/usr/bin/python3", "/usr/local/bin/python3"):
+        if os.access(path, os.X_OK):
+            return path
+    raise SkipTest("needs /usr/bin/python3, that the agent's user can run")
 
 
 @define(eq=False)
@@ -84,6 +97,7 @@ class Computer:
     folder: Path = field(factory=lambda: Path(tempfile.mkdtemp(prefix="computerd-test-")))
     process: subprocess.Popen[bytes] | None = None
     at_rest: tuple[int, int] = (0, 0)
+    _page: int = 0
     _tokens: dict[tuple[str, ...], str] = field(factory=dict)
 
     def __enter__(self) -> Self:
@@ -113,8 +127,14 @@ class Computer:
 
     @property
     def log(self) -> str:
-        """All that it has logged."""
-        return (self.folder / "log").read_text(errors="replace")
+        """What it has logged, since the last `new_page`."""
+        with open(self.folder / "log", "rb") as log:
+            log.seek(self._page)
+            return log.read().decode(errors="replace")
+
+    def new_page(self) -> None:
+        """Forgets what was logged so far: it was another test's."""
+        self._page = (self.folder / "log").stat().st_size
 
     @property
     def base(self) -> str:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 
 from attrs import define
 
 from tests.endtoend.client import Client, RefusedError, http
-from tests.endtoend.computer import Computer, eventually
+from tests.endtoend.computer import Computer, agents_python, eventually
 from tests.endtoend.test_flow import Raw
 from tests.endtoend.test_life import LifeCase
 
 DESCRIPTORS = 200
-PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
 
 
 @define(eq=False)
@@ -127,7 +125,7 @@ class PtyTests(LifeCase):
         program.chmod(0o644)
         hog = computer.client("bob")
         self.addCleanup(hog.socket.close)
-        holding = hog.open(computer.session("bob"), f"exec {PYTHON} {program}", tty=False)
+        holding = hog.open(computer.session("bob"), f"exec {agents_python()} {program}", tty=False)
         holding.expect(b"full: No space left on device\nheld ")
         client = computer.client()
         self.addCleanup(client.socket.close)

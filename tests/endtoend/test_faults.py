@@ -14,11 +14,8 @@ from attrs import define, field
 
 from tests.endtoend.case import ComputerCase
 from tests.endtoend.client import Client, RefusedError, Shell
-from tests.endtoend.computer import Computer, eventually
+from tests.endtoend.computer import Computer, agents_python, eventually
 from tests.endtoend.test_life import LifeCase
-
-PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
-"""One that the agent's user can run."""
 
 
 @define(eq=False)
@@ -145,13 +142,13 @@ class StartedByHandTests(LifeCase):
         session = computer.session()
         with open(f"/proc/{computer.pid}/stat") as stat:
             self.assertNotEqual(stat.read().rpartition(")")[2].split()[4], "0")  # it has a terminal
-        out, code, _ = client.run(session, f"{PYTHON} {attack}; exit 0", tty=False)
+        out, code, _ = client.run(session, f"{agents_python()} {attack}; exit 0", tty=False)
         self.assertEqual(code, 0)
         self.assertNotIn(b"typed at", out)
         self.assertIn(b"tty: No such device or address", out)
         self.assertIn(b"sid True", out)
         # on a terminal of its own it may type, at itself
-        client.run(session, f"{PYTHON} {attack}", tty=True)
+        client.run(session, f"{agents_python()} {attack}", tty=True)
         self.assertEqual(computer.typed(), 0)
 
 

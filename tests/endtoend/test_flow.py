@@ -72,7 +72,7 @@ class FlowTests(ComputerCase):
     def test_all_floods_of_a_connection_get_their_turn(self) -> None:
         client = self.connect()
         shells = [client.open(self.session, "yes") for _ in range(4)]
-        client.until(lambda: sum(len(shell.out) for shell in shells) > 40 * MIB)
+        client.until(lambda: sum(len(shell.out) for shell in shells) > 12 * MIB)
         sizes = sorted(len(shell.out) for shell in shells)
         self.assertGreater(sizes[0] * 4, sizes[-1], sizes)
 

@@ -92,12 +92,13 @@ class InputTests(ComputerCase):
     def test_end_of_input_on_pipes(self) -> None:
         """BR-025: closes standard input after what was sent before, and the output still comes."""
         client = self.connect()
-        shell = client.open(self.session, "wc -c", tty=False)
+        shell = client.open(self.session, "wc -c; until [ -e end ]; do sleep 0.05; done", tty=False)
         shell.type(b"y" * 100_000)
         shell.eof()
+        shell.expect(b"100000\n")
         shell.eof()
-        self.assertEqual(shell.wait(), (0, None))
-        self.assertEqual(bytes(shell.out), b"100000\n")
+        (self.computer.folder / "workspaces" / self.session / "end").touch()
+        self.assertEqual((shell.wait(), bytes(shell.out)), ((0, None), b""))
 
     def test_input_after_the_end_is_dropped(self) -> None:
         client = self.connect()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import random
@@ -72,7 +73,7 @@ class NonsenseTests(ComputerCase):
             if chance.random() < 0.3:
                 target.pop(name, None)
             else:
-                target[name] = chance.choice(NASTY)
+                target[name] = copy.deepcopy(chance.choice(NASTY))
         text = json.dumps(value, ensure_ascii=chance.random() < 0.5).encode()
         for _ in range(chance.choice((0, 0, 0, 1, 1, 2))):
             at = chance.randrange(len(text) + 1)

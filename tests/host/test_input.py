@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tracemalloc
 import shlex
 import termios
+import tracemalloc
 import tty
 
 from hypothesis import given

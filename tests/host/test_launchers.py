@@ -331,7 +331,7 @@ class PerlLauncherTests(RealCase):
         process.write(b"one\n")
         process.eof()
         self.assertEqual((0, None), await recorder.finish())
-        self.assertEqual((b"one\n", b"two\n"), (recorder.text, recorder.error_text))
+        self.assertEqual((b"one\n", b"two\n"), (recorder.text, recorder.errors))
 
     # D15: a shell that can't be run; BR-051
 

@@ -7,11 +7,12 @@ import sqlite3
 import threading
 from typing import Any
 
+import attrs
 from twisted.internet.defer import Deferred, gatherResults
 
 from computerd.contract.errors import ApiError, Code
 from computerd.journal.backlog import Job, Outcome
-from computerd.journal.journal import Journal
+from computerd.journal.journal import PAGES, Journal
 from computerd.journal.refusal import UnusableError
 from computerd.journal.thread import Writer
 from tests.journal.real import JournalCase
@@ -145,7 +146,32 @@ class LifeTests(JournalCase):
         with self.assertRaises(ApiError) as caught:
             await all_events(journal)
         self.assertEqual(caught.exception.code, Code.UNAVAILABLE)
-        self.assertEqual(len(await journal.events(session, after=0, limit=2, types=None)), 2)
+        self.assertEqual(len((await journal.events(session, after=0, limit=2, types=None)).found), 2)
+
+    async def test_pages_are_bounded_by_their_size_too(self) -> None:
+        """R10. Metadata and commands make rows of 100 KiB, and a page may have 500 rows."""
+        journal = await self.started()
+        session = await self.session(journal)
+        for number in range(80):
+            await journal.append(session, [opened(number, "x" * 10_000)])
+        page = await journal.events(session, after=0, limit=500, types=None)
+        self.assertTrue(page.more)
+        self.assertLess(len(page.found), 60)
+        rest = await journal.events(session, after=page.found[-1].seq, limit=500, types=None)
+        self.assertEqual([event.seq for event in [*page.found, *rest.found]], list(range(1, 83)))
+        for number in range(2, 12):
+            record = attrs.evolve(a_record(number), metadata={"m": "x" * 100_000})
+            await journal.create(record, beginning(record))
+        sessions = await journal.sessions(archived=False, limit=100, before=None)
+        self.assertEqual((sessions.more, len(sessions.found)), (True, 6))
+
+    async def test_few_pages_at_a_time(self) -> None:
+        """R10. However many ask, the thread has read at most a few that nobody has taken yet."""
+        journal = await self.started()
+        session = await self.session(journal)
+        asked = [journal.events(session, after=0, limit=1, types=None) for _ in range(100)]
+        self.assertLessEqual(len(journal._backlog._waiting), PAGES)
+        self.assertEqual([len((await page).found) for page in asked], [1] * 100)
 
     async def test_the_log_does_not_grow_without_end(self) -> None:
         journal = await self.started()

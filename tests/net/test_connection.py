@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 from attrs import define, field
@@ -463,6 +464,30 @@ class FrameTests(ConnectionCase):
         self.memory.clock.advance(0)
         self.assertEqual(self.echoes[0].heard, [b"x"] * 2500 + [b"y"])
 
+    def test_a_read_that_ends_within_a_head(self) -> None:
+        """Autobahn has to take that one frame; those after it would take seconds there, at a thousand a second."""
+        peer = self.with_echo()
+        data = frame(b"\0\0\0\1x") * 5000
+        for cut in range(1, 11):
+            peer.send(data[:cut])
+            peer.send(data[cut:])
+            for _ in range(10):
+                self.memory.clock.advance(0)
+            self.assertEqual(len(self.echoes[0].heard), 5000 * cut)
+
+    def test_a_message_in_tiny_pieces(self) -> None:
+        """R10. Each as an object of its own would take thirty times as much."""
+        peer = self.open()
+        whole = frame(b" " * 100_000 + json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode(), 1)
+        peer.send(whole[:10])
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        for at in range(10, 100_000, 2):
+            peer.send(whole[at : at + 2])
+        self.assertLess(tracemalloc.get_traced_memory()[0], 400_000)
+        peer.send(whole[100_000:])
+        self.assertEqual([message.get("id") for message in peer.messages()], [1])
+
 
 class ClosingTests(ConnectionCase):
     def closes(self, code: int | None, *frames: bytes) -> None:
@@ -589,6 +614,20 @@ class ClosingTests(ConnectionCase):
         self.assertFalse(peer.transport.over)
         self.memory.clock.advance(0.1)
         self.over(peer)
+
+    def test_messages_that_do_not_come_whole_on_many_connections(self) -> None:
+        """R10. Fifty connections at their own limit would be 50 MiB for one member."""
+        token = self.memory.issuer.mint("mallory").token
+        peers = [self.memory.open(token) for _ in range(12)]
+        for peer in peers:
+            whole = frame(b"x" * limits.MAX_MESSAGE_BYTES, 1)
+            for at in range(0, len(whole) - 1000, 65536):
+                peer.send(whole[at : min(at + 65536, len(whole) - 1000)])
+        codes = [peer.close_code() for peer in peers]
+        self.assertEqual(codes, [None] * 8 + [1009] * 4)
+        other = self.memory.open()
+        other.send(frame(b"\0\0\0\1" + b"x" * 200_000))
+        self.assertIsNone(other.close_code())
 
     def test_a_member_who_reads_nothing_on_many_connections(self) -> None:
         """Each is under its own limit, and together they are not."""

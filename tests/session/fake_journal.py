@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred, fail
 from computerd.contract.errors import ApiError, Code
 from computerd.contract.objects import Event
 from computerd.session.drafts import stamp
-from computerd.session.port import Draft, Random, Record, Seconds
+from computerd.session.port import Draft, Excerpt, Random, Record, Seconds
 
 T = TypeVar("T")
 
@@ -75,23 +75,25 @@ class FakeJournal:
         self.reads += 1
         return self._soon(lambda: self.records.get(session_id))
 
-    def sessions(self, *, archived: bool, limit: int, before: tuple[float, str] | None) -> Deferred[Sequence[Record]]:
-        def find() -> Sequence[Record]:
+    def sessions(self, *, archived: bool, limit: int, before: tuple[float, str] | None) -> Deferred[Excerpt[Record]]:
+        def find() -> Excerpt[Record]:
             newest = sorted(self.records.values(), key=lambda record: (record.created_at, record.id), reverse=True)
-            return [
+            found = [
                 record
                 for record in newest
                 if record.archived == archived and (before is None or (record.created_at, record.id) < before)
-            ][:limit]
+            ]
+            return Excerpt(found[:limit], len(found) > limit)
 
         return self._soon(find)
 
     def events(
         self, session_id: str, *, after: int, limit: int, types: Collection[str] | None
-    ) -> Deferred[Sequence[Event]]:
-        def find() -> Sequence[Event]:
+    ) -> Deferred[Excerpt[Event]]:
+        def find() -> Excerpt[Event]:
             log = self.log.get(session_id, [])
-            return [event for event in log if event.seq > after and (types is None or event.type in types)][:limit]
+            found = [event for event in log if event.seq > after and (types is None or event.type in types)]
+            return Excerpt(found[:limit], len(found) > limit)
 
         return self._soon(find)
 

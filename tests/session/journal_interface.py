@@ -73,7 +73,15 @@ def closed(number: int = 1, exit_code: int | None = 0) -> Draft:
 
 async def all_events(journal: Journal, number: int = 1) -> Sequence[Event]:
     """Up to a million events of a session."""
-    return await journal.events(session_id(number), after=0, limit=1_000_000, types=None)
+    found: list[Event] = []
+    more = True
+    while more:
+        page = await journal.events(
+            session_id(number), after=found[-1].seq if found else 0, limit=1_000_000, types=None
+        )
+        found += page.found
+        more = page.more
+    return found
 
 
 class JournalInterface(TestCase):
@@ -154,21 +162,23 @@ class JournalInterface(TestCase):
         await self.made()
         done = self.journal.append(session_id(1), [opened()])
         found = self.journal.events(session_id(1), after=0, limit=10, types=None)
-        self.assertEqual(len(await found), 3)
+        self.assertEqual(len((await found).found), 3)
         await done
 
     async def test_events_after_and_limit(self) -> None:
         await self.made()
         await self.journal.append(session_id(1), [opened(number) for number in range(10)])
         page = await self.journal.events(session_id(1), after=4, limit=3, types=None)
-        self.assertEqual([event.seq for event in page], [5, 6, 7])
+        self.assertEqual(([event.seq for event in page.found], page.more), ([5, 6, 7], True))
+        page = await self.journal.events(session_id(1), after=4, limit=8, types=None)
+        self.assertEqual((len(page.found), page.more), (8, False))
 
     async def test_events_of_types(self) -> None:
         await self.made()
         await self.journal.append(session_id(1), [opened(), closed(), opened(2)])
         types = ["terminal.opened", "no.such_type", "' OR 1=1 --"]
         page = await self.journal.events(session_id(1), after=3, limit=10, types=types)
-        self.assertEqual([event.seq for event in page], [5])
+        self.assertEqual([event.seq for event in page.found], [5])
 
     async def test_what_is_written_is_data(self) -> None:
         await self.made()
@@ -181,11 +191,11 @@ class JournalInterface(TestCase):
         for number, created_at in ((1, NOW), (2, NOW + 0.001), (3, NOW + 0.001), (4, NOW + 5)):
             await self.made(number, created_at=created_at, owner=BOB if number == 3 else ALICE)
         first = await self.journal.sessions(archived=False, limit=2, before=None)
-        self.assertEqual([record.id for record in first], [session_id(4), session_id(3)])
-        before = (first[-1].created_at, first[-1].id)
+        self.assertEqual(([record.id for record in first.found], first.more), ([session_id(4), session_id(3)], True))
+        before = (first.found[-1].created_at, first.found[-1].id)
         rest = await self.journal.sessions(archived=False, limit=9, before=before)
-        self.assertEqual([record.id for record in rest], [session_id(2), session_id(1)])
-        self.assertEqual(list(await self.journal.sessions(archived=True, limit=9, before=None)), [])
+        self.assertEqual(([record.id for record in rest.found], rest.more), ([session_id(2), session_id(1)], False))
+        self.assertEqual((await self.journal.sessions(archived=True, limit=9, before=None)).found, [])
 
     async def test_event_ids_differ(self) -> None:
         await self.made()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
 from computerd.session.drafts import stamp
@@ -23,6 +24,21 @@ class KnownTests(SynchronousTestCase):
             [known.get(session_id(number)) is not None for number in (1, 2, 3)],
             [True, False, True],
         )
+
+    def test_metadata_counts(self) -> None:
+        """R10. A thousand records with as much metadata as is allowed were 240 MiB."""
+        known = Known(metadata=1000)
+        large = [attrs.evolve(a_record(number), metadata={"key": "x" * 397}) for number in (1, 2, 3)]
+        known.put(large[0])
+        for _ in range(5):
+            known.put(large[1])
+        self.assertIsNotNone(known.get(session_id(1)))
+        known.put(large[2])
+        self.assertEqual([known.get(session_id(number)) is None for number in (1, 2, 3)], [False, True, False])
+        known.put(attrs.evolve(a_record(4), metadata={"key": "x" * 2000}))
+        self.assertIsNone(known.get(session_id(4)))
+        known.put(large[0])
+        self.assertIsNotNone(known.get(session_id(1)))
 
     def test_advance(self) -> None:
         known = Known()
