@@ -76,7 +76,10 @@ class LineObserver:
     format: Callable[[LogEvent], str]
 
     def __call__(self, event: LogEvent) -> None:
-        """Writes one record. A stream that is gone or full is not waited for."""
+        """Writes one record. A stream that is gone is no error.
+
+        One whose reader has stopped holds the daemon up, as it does every program that logs to a pipe.
+        """
         if event.get("log_level") is LogLevel.debug:
             return
         try:
