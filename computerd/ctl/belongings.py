@@ -14,10 +14,10 @@ from typing import Final
 from attrs import frozen
 
 from computerd.config import Config
+from computerd.config.hosting import host_settings
 from computerd.contract.errors import ApiError
 from computerd.ctl.finding import Finding, good, note, wrong
 from computerd.host.accounts import Accounts
-from computerd.host.settings import HostSettings
 from computerd.journal.database import FILE
 from computerd.net.keys import (
     FOLDER,
@@ -76,13 +76,7 @@ class Belongings:
         """Whether each agent user can be one."""
         agent = self.config.agent
         accounts = Accounts(
-            settings=HostSettings(
-                workspace_root=self.config.workspace_root,
-                agent_user=agent.user,
-                users=agent.users,
-                allow_system_user=agent.allow_system_user,
-                allow_groups=agent.allow_groups,
-            ),
+            settings=host_settings(self.config),
             privileged=self.uid == 0,
             clock=self.monotonic,
             now=self.now,

@@ -29,11 +29,11 @@ def makeService(options: Options) -> Daemon:
         sys.stderr.write(f"computerd: {error}\n")
         raise SystemExit(EX_CONFIG) from None
     with nullcontext() if tls.wanted(config.listen) else tls.spared():
-        from twisted.internet import reactor  # noqa: PLC0415
+        from twisted.internet import reactor  # noqa: PLC0415  # it is decided above what it loads
 
-        from computerd.tap.notify import Notifier  # noqa: PLC0415
-        from computerd.tap.parts import Surroundings  # noqa: PLC0415
-        from computerd.tap.service import Daemon  # noqa: PLC0415
+        from computerd.tap.notify import Notifier  # noqa: PLC0415  # these import the reactor
+        from computerd.tap.parts import Surroundings  # noqa: PLC0415  # likewise
+        from computerd.tap.service import Daemon  # noqa: PLC0415  # likewise
     # the wall clock steps; timers must not (and Twisted's default is the wall clock)
     reactor.seconds = time.monotonic  # type: ignore[method-assign]
     around = Surroundings(reactor, time.time, os.urandom, os.geteuid())

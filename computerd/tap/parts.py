@@ -14,8 +14,8 @@ from computerd.api.dispatch import Api
 from computerd.api.terminals import Terminals
 from computerd.config import trust
 from computerd.config.errors import ConfigError
+from computerd.config.hosting import host_settings
 from computerd.config.settings import Config
-from computerd.host.settings import CgroupLimits, HostSettings
 from computerd.host.spawner import HostSpawner
 from computerd.journal.database import FILE
 from computerd.journal.journal import Journal
@@ -53,25 +53,6 @@ class Parts:
     journal: Journal
     spawner: HostSpawner
     net: NetService
-
-
-def host_settings(config: Config) -> HostSettings:
-    """What `host` needs to know of the configuration."""
-    agent = config.agent
-    return HostSettings(
-        workspace_root=config.workspace_root,
-        agent_user=agent.user,
-        users=agent.users,
-        allow_system_user=agent.allow_system_user,
-        allow_groups=agent.allow_groups,
-        path=agent.path,
-        lang=agent.lang,
-        umask=agent.umask,
-        no_new_privileges=agent.no_new_privileges,
-        open_files=(agent.nofile_soft, agent.nofile_hard),
-        kill_leftovers=agent.kill_leftovers,
-        cgroup_limits=CgroupLimits(agent.processes, agent.memory, agent.cpu_weight),
-    )
 
 
 def assemble(config: Config, around: Surroundings, journal_failed: Callable[[], None]) -> Parts:

@@ -30,6 +30,7 @@ from twisted.python.failure import Failure
 
 import computerd
 from computerd.config.errors import EX_CONFIG, ConfigError
+from computerd.config.hosting import host_settings
 from computerd.config.loading import load
 from computerd.config.settings import Config
 from computerd.contract import limits
@@ -41,7 +42,7 @@ from computerd.net.refusal import ListenError
 from computerd.tap.log import FORMATS, LineObserver
 from computerd.tap.notify import Notifier
 from computerd.tap.options import Options
-from computerd.tap.parts import Parts, Surroundings, assemble, host_settings
+from computerd.tap.parts import Parts, Surroundings, assemble
 
 EX_SOFTWARE: Final = 70
 """Of sysexits.h: the journal died."""
