@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from computerd.contract.methods import Scope
+from computerd.contract.access import Scope
 from computerd.contract.objects import Actor, Person, Via
 
 

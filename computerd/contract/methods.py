@@ -5,33 +5,13 @@ Source: "Operations" and "WebSocket notifications" of the API schema; access fro
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final
 
 from attrs import frozen
 from msgspec import Struct
 
 from computerd.contract import objects, params, results
-
-
-class Scope(StrEnum):
-    """What a credential may be good for."""
-
-    SESSIONS_READ = "sessions:read"
-    SESSIONS_WRITE = "sessions:write"
-    FILES_READ = "files:read"
-    FILES_WRITE = "files:write"
-    TERMINALS = "terminals"
-
-
-class Access(StrEnum):
-    """Who may call a method. The rules themselves are in `computerd.api.access`."""
-
-    ANYONE = "any credential"
-    READ = "sessions:read"
-    WRITE = "sessions:write"
-    TERMINALS = "terminals, as the owner or an admin"
-    OWN_TERMINAL = "terminals, on the connection that opened it"
+from computerd.contract.access import Access
 
 
 @frozen

@@ -7,7 +7,7 @@ import json
 import re
 from typing import Final
 
-from computerd.contract.methods import Scope
+from computerd.contract.access import Scope
 from computerd.contract.shapes import timestamp
 from computerd.ctl.context import Context
 from computerd.ctl.key import own_signer

@@ -19,7 +19,8 @@ from computerd.api.front import Answer, Front
 from computerd.contract import limits, results
 from computerd.contract.decoding import decode
 from computerd.contract.errors import ApiError, Code, internal
-from computerd.contract.methods import BY_NAME, Access, Method
+from computerd.contract.access import Access
+from computerd.contract.methods import BY_NAME, Method
 from computerd.contract.objects import ErrorBody
 from computerd.contract.params import Attach
 from computerd.net.sender import Sender, text_frame

@@ -23,7 +23,7 @@ from computerd.api.caller import Caller
 from computerd.api.credentials import Revocations
 from computerd.contract import limits
 from computerd.contract.errors import ApiError, Code
-from computerd.contract.methods import Scope
+from computerd.contract.access import Scope
 from computerd.contract.objects import Person
 from computerd.net.keyring import KeyRing
 from computerd.net.signer import ALGORITHM, AUDIENCE, Minted

@@ -20,7 +20,7 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from computerd.contract.errors import ApiError, Code
-from computerd.contract.methods import Scope
+from computerd.contract.access import Scope
 from computerd.contract.shapes import timestamp
 from computerd.net.credentials import Credentials
 from computerd.net.refusal import ListenError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from computerd.api.caller import Caller
-from computerd.contract.methods import Scope
+from computerd.contract.access import Scope
 from computerd.contract.objects import Person
 
 

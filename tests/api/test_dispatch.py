@@ -11,8 +11,9 @@ from computerd.api.dispatch import Api
 from computerd.api.front import Answer
 from computerd.api.terminals import Terminals
 from computerd.contract import results
+from computerd.contract.access import Access, Scope
 from computerd.contract.errors import ApiError, Code, Reason
-from computerd.contract.methods import BY_NAME, METHODS, Access, Scope
+from computerd.contract.methods import BY_NAME, METHODS
 from computerd.contract.params import GetSession, Nothing, OfTerminal, OpenTerminal
 from computerd.terminal.slots import Slots
 from tests.api.callers import a_caller

@@ -13,7 +13,8 @@ from computerd.api.connection import Connection
 from computerd.api.front import Answer
 from computerd.contract import objects, results
 from computerd.contract.errors import ApiError, Code
-from computerd.contract.methods import Method, Scope
+from computerd.contract.access import Scope
+from computerd.contract.methods import Method
 from computerd.net.credentials import Credentials
 from computerd.net.keyring import KeyRing
 from computerd.net.keys import thumbprint

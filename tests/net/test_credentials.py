@@ -16,7 +16,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from computerd.contract.errors import ApiError, Code
-from computerd.contract.methods import Scope
+from computerd.contract.access import Scope
 from computerd.net.credentials import Credentials, Forged
 from computerd.net.keyring import KeyRing
 from computerd.net.keys import NoKeyYet

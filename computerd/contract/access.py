@@ -1,0 +1,58 @@
+"""Who may call what: one table. The front door asks it, the reference pages print it, and a test walks through its every cell.
+
+Source: "Access" of the terminals page, section 6 of the Computer API page, and the reasons of `forbidden` in the API schema.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from attrs import frozen
+
+from computerd.contract.errors import Reason
+
+
+class Scope(StrEnum):
+    """What a credential may be good for."""
+
+    SESSIONS_READ = "sessions:read"
+    SESSIONS_WRITE = "sessions:write"
+    FILES_READ = "files:read"
+    FILES_WRITE = "files:write"
+    TERMINALS = "terminals"
+
+
+class Access(StrEnum):
+    """Who may call a method, in words for the reference pages. `RULES` says what each means."""
+
+    ANYONE = "any credential"
+    READ = "sessions:read"
+    WRITE = "sessions:write"
+    TERMINALS = "terminals, as the owner or an admin"
+    OWN_TERMINAL = "terminals, on the connection that opened it"
+
+
+@frozen
+class Rule:
+    """What an `Access` asks of a caller, in the order in which it is asked.
+
+    Attributes:
+        scope: That the credential must have; being an admin is no scope. None: any credential will do.
+        writes: Whether a connection that attached the session `readOnly` is refused.
+        stranger: The reason that somebody else than the session's owner or an admin is refused with; None: every member may.
+    """
+
+    scope: Scope | None
+    writes: bool = False
+    stranger: Reason | None = None
+
+
+RULES: Final[dict[Access, Rule]] = {
+    Access.ANYONE: Rule(None),
+    Access.READ: Rule(Scope.SESSIONS_READ),
+    Access.WRITE: Rule(Scope.SESSIONS_WRITE, writes=True),
+    Access.TERMINALS: Rule(Scope.TERMINALS, writes=True, stranger=Reason.TERMINAL_OWNER_ONLY),
+    # whose terminal it is goes by the connection: nobody else's can be named
+    Access.OWN_TERMINAL: Rule(Scope.TERMINALS),
+}
