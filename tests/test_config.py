@@ -58,6 +58,10 @@ class BuiltIn(SynchronousTestCase):
         self.assertTrue(config.agent.no_new_privileges)
         self.assertTrue(config.auth.own_key)
         self.assertIsNone(config.file)
+        self.assertEqual(config.sessions.idle_suspend, 0)
+        self.assertEqual((config.journal.keep_events, config.journal.keep_days), (100_000, 0))
+        self.assertEqual(config.audit.keep_days, 365)
+        self.assertEqual(config.metrics.serve, "loopback")
 
     def test_user(self) -> None:
         config = loaded(uid=ADA)
@@ -95,6 +99,10 @@ class BuiltIn(SynchronousTestCase):
                 "local_socket",
                 "agent",
                 "auth",
+                "sessions",
+                "journal",
+                "audit",
+                "metrics",
                 "log",
                 "allowed_hosts",
             ):
@@ -210,6 +218,14 @@ class Refused(SynchronousTestCase):
             ("allowed_origins = ['null']", "origins"),
             ("allowed_origins = ['https://a/']", "origins"),
             ("log.format = 'xml'", '"text" or "json"'),
+            ("sessions.idle_suspend = -1", "integer from 0"),
+            ("sessions.idle_suspend = '1h'", "integer from 0"),
+            ("journal.keep_events = 999", "integer from 1000"),
+            ("journal.keep_events = 0", "integer from 1000"),
+            ("journal.keep_days = -1", "integer from 0"),
+            ("audit.keep_days = 1.5", "integer from 0"),
+            ("metrics.serve = 'public'", '"loopback" or "everywhere" or "off"'),
+            ("metrics.serve = true", '"loopback"'),
             ("auth.public_key = 'relative.pem'", "PEM"),
         ):
             self.in_file(line, line.split(" ")[0], "must be", allowed)
@@ -287,6 +303,30 @@ class Values(SynchronousTestCase):
     def test_sizes(self) -> None:
         for text, value in (('"2G"', 2 << 30), ("33554432", 1 << 25), ('"unlimited"', None)):
             self.assertEqual(loaded(files={str(SYSTEM_FILE): f"agent.memory = {text}"}).agent.memory, value)
+
+    def test_what_is_kept_and_for_how_long(self) -> None:
+        text = """
+            sessions.idle_suspend = 3600
+            metrics.serve = "off"
+            audit.keep_days = 0
+            [journal]
+            keep_events = 1000
+            keep_days = 30
+        """
+        by_file = loaded(files={str(SYSTEM_FILE): text})
+        by_variable = loaded(
+            environ={
+                "COMPUTERD_SESSIONS_IDLE_SUSPEND": "3600",
+                "COMPUTERD_JOURNAL_KEEP_EVENTS": "1000",
+                "COMPUTERD_JOURNAL_KEEP_DAYS": "30",
+                "COMPUTERD_AUDIT_KEEP_DAYS": "0",
+                "COMPUTERD_METRICS_SERVE": "off",
+            }
+        )
+        for config in (by_file, by_variable):
+            self.assertEqual(config.sessions.idle_suspend, 3600)
+            self.assertEqual((config.journal.keep_events, config.journal.keep_days), (1000, 30))
+            self.assertEqual((config.audit.keep_days, config.metrics.serve), (0, "off"))
 
     def test_relative_path_in_a_flag(self) -> None:
         self.assertEqual(loaded({"state-dir": "here"}).state_dir, Path("here").absolute())

@@ -1,23 +1,14 @@
-"""Who may do what: the one place that says so, for every way in.
+"""Asks the contract's table who may do what: the one place that does, for every way in.
 
-Source: "Access" of the terminals page, section 6 of the Computer API page. The order of the checks is fixed (scope, then
-existence, then ownership), so that a caller without the scope learns nothing about what exists.
+The order of the checks is fixed (scope, then `readOnly`, then existence, then ownership), so that a caller without the scope learns nothing
+about what exists.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from computerd.api.caller import Caller
+from computerd.contract.access import RULES, Access, Scope
 from computerd.contract.errors import ApiError, Code, Reason
-from computerd.contract.methods import Access, Scope
-
-_SCOPE: Final[dict[Access, Scope]] = {
-    Access.READ: Scope.SESSIONS_READ,
-    Access.WRITE: Scope.SESSIONS_WRITE,
-    Access.TERMINALS: Scope.TERMINALS,
-    Access.OWN_TERMINAL: Scope.TERMINALS,
-}
 
 
 def check_scope(access: Access, caller: Caller) -> None:
@@ -26,8 +17,18 @@ def check_scope(access: Access, caller: Caller) -> None:
     Raises:
         ApiError: `forbidden`, `missing_scope`.
     """
-    scope = _SCOPE.get(access)
-    if scope is not None and scope not in caller.scopes:
+    scope = RULES[access].scope
+    if scope is not None:
+        require(scope, caller)
+
+
+def require(scope: Scope, caller: Caller) -> None:
+    """Refuses a caller whose credential lacks `scope`.
+
+    Raises:
+        ApiError: `forbidden`, `missing_scope`.
+    """
+    if scope not in caller.scopes:
         raise ApiError(
             Code.FORBIDDEN,
             f"This needs a credential with the scope {scope.value}.",
@@ -35,15 +36,25 @@ def check_scope(access: Access, caller: Caller) -> None:
         )
 
 
-def check_terminal_owner(caller: Caller, owner: str) -> None:
-    """Refuses who is neither the session's owner nor an admin.
+def check_owner(access: Access, caller: Caller, owner: str) -> None:
+    """Refuses who is neither the session's owner nor an admin, where `access` asks for that.
 
     Raises:
-        ApiError: `forbidden`, `terminal_owner_only`.
+        ApiError: `forbidden`, with the reason of the table.
     """
-    if not caller.admin and caller.member.id != owner:
+    reason = RULES[access].stranger
+    if reason is not None and not caller.admin and caller.member.id != owner:
         raise ApiError(
             Code.FORBIDDEN,
-            "Only the session's owner or an admin may open terminals on it: open one on a session of your own.",
-            reason=Reason.TERMINAL_OWNER_ONLY,
+            "Only the session's owner or an admin may do this: use a session of your own.",
+            reason=reason,
         )
+
+
+def refuse_read_only() -> ApiError:
+    """What a write is refused with on a connection that attached the session `readOnly`."""
+    return ApiError(
+        Code.FORBIDDEN,
+        "This connection attached the session with readOnly: attach it again without, or use another connection.",
+        reason=Reason.READ_ONLY,
+    )

@@ -1,10 +1,11 @@
-"""What the API knows of one WebSocket connection: who calls on it, and which terminals it owns."""
+"""What the API knows of one WebSocket connection: who calls on it, which terminals it owns, which sessions it follows."""
 
 from __future__ import annotations
 
 from attrs import define, field
 from twisted.logger import Logger
 
+from computerd.api.attachments import Attachments
 from computerd.api.caller import Caller
 from computerd.terminal.channels import Channels
 from computerd.terminal.outbox import Outbox
@@ -18,6 +19,7 @@ class Connection:
         id: `cn_…`.
         caller: Whose credential it presented.
         outbox: What it sends.
+        attachments: The sessions that it follows.
         channels: The terminals that were opened on it, and only those. `channels.input(channel, data)` is the hot path.
     """
 
@@ -25,10 +27,12 @@ class Connection:
     caller: Caller
     outbox: Outbox
     channels: Channels = field(factory=Channels)
+    attachments: Attachments = field(factory=Attachments)
     _log = Logger()
 
     def gone(self) -> None:
-        """The connection has ended: so do its terminals. What it sent in vain is said once, for whoever looks for lost input."""
+        """The connection has ended: so do its terminals, and nothing is followed on it any more. What it sent in vain is said once, for whoever looks for lost input."""
+        self.attachments.close()
         self.channels.close_all()
         if self.channels.strays or self.channels.dropped:
             self._log.info(

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from attrs import define, field
 from msgspec import Struct
 
-from computerd.api import access, events, sessions
+from computerd.api import access, agentless, events, sessions
 from computerd.api.caller import Caller
 from computerd.api.connection import Connection
+from computerd.api.following import Following
 from computerd.api.front import Answer
 from computerd.api.terminals import Terminals
 from computerd.contract import objects, results
+from computerd.contract.access import RULES
 from computerd.contract.errors import ApiError, Code
 from computerd.contract.methods import Method
+from computerd.contract.params import Ack
+from computerd.session.lifecycle import Lifecycle
 from computerd.session.sessions import Sessions
 
 Work = Callable[[Any, Caller], Awaitable[Struct | Answer]]
@@ -28,13 +33,15 @@ _TIMED: Final = (results.Pong, results.Attached, results.TurnSent)
 
 @define(eq=False)
 class Api:
-    """Every method that has its work yet.
+    """Every method.
 
     Attributes:
         seconds: A monotonic clock.
     """
 
     sessions: Sessions
+    lifecycle: Lifecycle
+    following: Following
     terminals: Terminals
     seconds: Callable[[], float]
     _work: Mapping[str, Work] = field(init=False)
@@ -42,17 +49,39 @@ class Api:
 
     @_work.default
     def _works(self) -> Mapping[str, Work]:
-        store = self.sessions
+        on_sessions: Mapping[str, Callable[[Sessions, Any, Caller], Awaitable[Struct | Answer]]] = {
+            "sessions.create": sessions.create,
+            "sessions.get": sessions.get,
+            "sessions.list": sessions.list_sessions,
+            "sessions.interrupt": agentless.interrupt,
+            "sessions.compact": agentless.needs_agent,
+            "turns.send": agentless.needs_agent,
+            "turns.get": agentless.turn,
+            "turns.cancel": agentless.turn,
+            "asks.list": agentless.list_asks,
+            "asks.get": agentless.ask,
+            "asks.answer": agentless.ask,
+            "asks.dismiss": agentless.ask,
+            "subagents.list": agentless.list_subagents,
+            "subagents.get": agentless.subagent,
+            "subagents.stop": agentless.subagent,
+            "events.list": events.events_list,
+        }
+        on_lifecycle: Mapping[str, Callable[[Lifecycle, Any, Caller], Awaitable[Struct]]] = {
+            "sessions.update": sessions.update,
+            "sessions.suspend": sessions.suspend,
+            "sessions.resume": sessions.resume,
+        }
         return {
-            "sessions.create": lambda params, caller: sessions.create(store, params, caller),
-            "sessions.get": lambda params, caller: sessions.get(store, params, caller),
-            "sessions.list": lambda params, caller: sessions.list_sessions(store, params, caller),
-            "events.list": lambda params, caller: events.events_list(store, params, caller),
+            **{name: partial(work, self.sessions) for name, work in on_sessions.items()},
+            **{name: partial(work, self.lifecycle) for name, work in on_lifecycle.items()},
         }
 
     @_socket_work.default
     def _socket_works(self) -> Mapping[str, SocketWork]:
         return {
+            "sessions.attach": self.following.attach,
+            "sessions.detach": self.following.detach,
             "terminals.open": self.terminals.open,
             "terminals.resize": self.terminals.resize,
             "terminals.eof": self.terminals.eof,
@@ -71,6 +100,8 @@ class Api:
         if connection is not None:
             _check_input_limit(connection)
         access.check_scope(method.access, caller)
+        if connection is not None:
+            _check_read_only(method, params, connection)
         work = self._work.get(method.name)
         if work is not None:
             answer = await work(params, caller)
@@ -83,9 +114,21 @@ class Api:
             answer.result.timing = objects.Timing(server_us=round((self.seconds() - arrived) * 1e6))
         return answer
 
+    def notified(self, params: Struct, connection: Connection) -> None:
+        """See `Front`. Telemetry is taken so that clients need not know whether anybody wants it, and nobody here does."""
+        if isinstance(params, Ack):
+            connection.attachments.ack(params.session_id, params.seq)
+
     async def _ping(self, params: Struct, caller: Caller, connection: Connection) -> results.Pong:
         # `call` says how long it took, as it does for every method that tells
         return results.Pong(timing=objects.Timing(server_us=0))
+
+
+def _check_read_only(method: Method, params: Struct, connection: Connection) -> None:
+    """A connection that attached a session only to look can't change it."""
+    session_id = getattr(params, "session_id", None)
+    if session_id is not None and RULES[method.access].writes and connection.attachments.read_only(session_id):
+        raise access.refuse_read_only()
 
 
 def _check_input_limit(connection: Connection) -> None:

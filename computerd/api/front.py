@@ -46,3 +46,6 @@ class Front(Protocol):
         Raises:
             ApiError: A refusal for the caller.
         """
+
+    def notified(self, params: Struct, connection: Connection) -> None:
+        """A notification of the client's: `params` say which. Never raises."""

@@ -8,9 +8,12 @@ from msgspec import UNSET
 
 from computerd.api.caller import Caller
 from computerd.api.front import Answer
+from computerd.api.idempotency import session_changed, session_key
 from computerd.contract.objects import Origin
-from computerd.contract.params import CreateSession, GetSession, ListSessions
-from computerd.contract.results import OneSession, SessionCreated, SessionList
+from computerd.contract.params import CreateSession, GetSession, ListSessions, Resume, Suspend, UpdateSession
+from computerd.contract.results import OneSession, SessionChanged, SessionCreated, SessionList
+from computerd.session.lifecycle import Lifecycle
+from computerd.session.making import refuse_settings
 from computerd.session.sessions import Sessions
 
 DEFAULT_LIMIT: Final = 100
@@ -39,3 +42,23 @@ async def list_sessions(sessions: Sessions, params: ListSessions, caller: Caller
         cursor=None if params.cursor is UNSET else params.cursor,
     )
     return SessionList(sessions=page, next_cursor=cursor)
+
+
+async def update(lifecycle: Lifecycle, params: UpdateSession, caller: Caller) -> SessionChanged:
+    """Changes title, settings, metadata or `archived`."""
+    refuse_settings(params)
+    key = session_key(lifecycle.sessions, "sessions.update", params, params.idempotency_key, caller)
+    return session_changed(lifecycle.sessions, await lifecycle.update(params, caller.actor, key))
+
+
+async def suspend(lifecycle: Lifecycle, params: Suspend, caller: Caller) -> SessionChanged:
+    """Ends what is left of a session's processes."""
+    key = session_key(lifecycle.sessions, "sessions.suspend", params, params.idempotency_key, caller)
+    outcome = await lifecycle.suspend(params.session_id, caller.actor, key, if_idle=params.if_idle is True)
+    return session_changed(lifecycle.sessions, outcome)
+
+
+async def resume(lifecycle: Lifecycle, params: Resume, caller: Caller) -> SessionChanged:
+    """Makes a suspended session ready again."""
+    key = session_key(lifecycle.sessions, "sessions.resume", params, params.idempotency_key, caller)
+    return session_changed(lifecycle.sessions, await lifecycle.resume(params.session_id, caller.actor, key))

@@ -18,17 +18,21 @@ from computerd.api import access
 from computerd.api.caller import Caller
 from computerd.api.connection import Connection
 from computerd.contract import identifiers, limits, objects, results
+from computerd.contract.access import Access
 from computerd.contract.errors import ApiError, Code
 from computerd.contract.params import OfTerminal, OpenTerminal, ResizeTerminal
 from computerd.contract.rules import check_open
+from computerd.session.changing import refuse_archived
 from computerd.session.port import Record
-from computerd.session.sessions import Sessions, refuse_archived
+from computerd.session.sessions import Sessions
 from computerd.terminal.budget import Budget
 from computerd.terminal.port import Process, Spawner, Start
 from computerd.terminal.slots import Slots
 from computerd.terminal.terminal import Terminal
 
 _EMPTY: Final = results.Empty()
+_EMPTY_SECONDS: Final = 1.0
+"""For the ends of a session's terminals to be told, once their processes are gone."""
 
 
 @define(eq=False)
@@ -53,7 +57,7 @@ class Terminals:
         """Starts a shell or a command in the session's workspace."""
         check_open(params)
         record = await self.sessions.record(params.session_id)
-        access.check_terminal_owner(caller, record.owner.id)
+        access.check_owner(Access.TERMINALS, caller, record.owner.id)
         refuse_archived(record)
         self.slots.take(record.id)
         start = _start(params, record, identifiers.TERMINAL.new(self.random))
@@ -73,6 +77,8 @@ class Terminals:
             raise
         terminal.on_gone = lambda gone, code: self._closed(gone, code, connection)
         connection.channels.add(terminal)
+        terminal.traffic.opened += 1
+        terminal.traffic.open += 1
         self.soon(terminal.start)
         return results.TerminalOpened(
             terminal=objects.Terminal(id=terminal.id, channel=terminal.channel, stderr_channel=terminal.error_channel)
@@ -93,6 +99,27 @@ class Terminals:
         connection.channels.open_terminal(params.terminal_id).close()
         return _EMPTY
 
+    # `computerd.session.port.Processes`
+
+    def busy(self, session_id: str) -> bool:
+        """Whether a terminal is open or being opened."""
+        return self.slots.taken(session_id) > 0
+
+    async def end(self, session_id: str) -> None:
+        """Ends what runs in a session, and lets nobody open a terminal on it meanwhile."""
+        self.slots.close(session_id)
+        try:
+            await self.spawner.end_session(session_id)
+            await self._emptied(session_id)
+        finally:
+            self.slots.reopen(session_id)
+
+    async def _emptied(self, session_id: str) -> None:
+        """Waits a moment for the last `terminal.closed` of a session; a client that reads nothing can keep it back."""
+        emptied: Deferred[None] = Deferred()
+        self.slots.when_empty(session_id, lambda: None if emptied.called else emptied.callback(None))
+        await emptied.addTimeout(_EMPTY_SECONDS, self.sessions.clock, onTimeoutCancel=lambda *_: None)
+
     def _terminal(self, start: Start, process: Process, connection: Connection) -> Terminal:
         channel, error_channel = connection.channels.reserve(start.size is not None)
         return Terminal(
@@ -104,6 +131,7 @@ class Terminals:
             process=process,
             budget=Budget(limits.INPUT_BYTES_PER_SECOND, limits.INPUT_BYTES_PER_SECOND, self.seconds),
             on_gone=lambda gone, code: self._released(gone, connection),
+            traffic=connection.channels.traffic,
         )
 
     def _released(self, terminal: Terminal, connection: Connection) -> None:
@@ -111,10 +139,12 @@ class Terminals:
         self.slots.give_back(terminal.session_id)
 
     def _closed(self, terminal: Terminal, exit_code: int | None, connection: Connection) -> None:
-        self._released(terminal, connection)
+        terminal.traffic.open -= 1
+        # first, so that whoever waits for the slot comes after it in the journal
         written: Deferred[object] = ensureDeferred(
             self.sessions.terminal_closed(terminal.session_id, terminal.id, exit_code)
         )
+        self._released(terminal, connection)
         # the journal says it again at its next start, for every terminal whose end it does not know
         written.addErrback(lambda failure: self._log.failure("terminal.closed was not journaled", failure))
 

@@ -9,6 +9,20 @@ from __future__ import annotations
 from computerd.config.errors import ConfigError
 from computerd.config.loading import load
 from computerd.config.options import OPTIONS, Option
-from computerd.config.settings import Agent, Auth, Config, Log, Setting
+from computerd.config.settings import Agent, Audit, Auth, Config, Journal, Log, Metrics, Sessions, Setting
 
-__all__ = ["OPTIONS", "Agent", "Auth", "Config", "ConfigError", "Log", "Option", "Setting", "load"]
+__all__ = [
+    "OPTIONS",
+    "Agent",
+    "Audit",
+    "Auth",
+    "Config",
+    "ConfigError",
+    "Journal",
+    "Log",
+    "Metrics",
+    "Option",
+    "Sessions",
+    "Setting",
+    "load",
+]

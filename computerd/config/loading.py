@@ -14,7 +14,7 @@ from attrs import define, evolve, frozen
 from computerd.config import sources
 from computerd.config.errors import ConfigError
 from computerd.config.options import BY_KEY, CONFIG_FLAG, CONFIG_VARIABLE, OPTIONS, Option, Place
-from computerd.config.settings import Agent, Auth, Config, Log, Setting
+from computerd.config.settings import Agent, Audit, Auth, Config, Journal, Log, Metrics, Sessions, Setting
 
 SYSTEM_FILE: Final = Path("/etc/computerd/config.toml")
 BUILT_IN: Final = "built in"
@@ -253,6 +253,10 @@ def _assemble(values: Mapping[str, Any]) -> Config:
         **{name: value for name, value in values.items() if "." not in name},
         agent=Agent(**section("agent")),
         auth=Auth(public_key=pem, public_key_file=Path(key) if key is not None and pem is None else None),
+        sessions=Sessions(**section("sessions")),
+        journal=Journal(**section("journal")),
+        audit=Audit(**section("audit")),
+        metrics=Metrics(**section("metrics")),
         log=Log(**section("log")),
     )
 

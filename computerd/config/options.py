@@ -261,6 +261,38 @@ OPTIONS: Final[tuple[Option, ...]] = (
         shown=("none", "none"),
     ),
     Option(
+        "sessions.idle_suspend",
+        kinds.number(0, 31_536_000),
+        "Suspends a session after so many seconds without work, never while a terminal is open; 0: never. Suspending ends what its terminals "
+        "have left behind, `nohup` jobs and `tmux` servers included.",
+        _always(0),
+    ),
+    Option(
+        "journal.keep_events",
+        kinds.number(1000, 1_000_000_000),
+        "Events kept of each session. Older ones go, and its `epochStartSeq` says so.",
+        _always(100_000),
+    ),
+    Option(
+        "journal.keep_days",
+        kinds.number(0, 36_500),
+        "Days that an event is kept; 0: for ever.",
+        _always(0),
+    ),
+    Option(
+        "audit.keep_days",
+        kinds.number(0, 36_500),
+        "Days that a line of the audit is kept; 0: for ever.",
+        _always(365),
+    ),
+    Option(
+        "metrics.serve",
+        kinds.choice("loopback", "everywhere", "off"),
+        "On which of the addresses in `listen` [`GET /metrics`](operations.md#metrics) is answered: on those that only this machine can connect "
+        "to, which are the loopback's and Unix sockets, on all of them, or on none. It needs a credential in any case.",
+        _always("loopback"),
+    ),
+    Option(
         "log.format",
         kinds.choice("text", "json"),
         "How a line of the log looks.",

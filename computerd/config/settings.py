@@ -67,6 +67,52 @@ class Auth:
 
 
 @frozen
+class Sessions:
+    """What becomes of sessions that nobody uses.
+
+    Attributes:
+        idle_suspend: Seconds without work after which a session is suspended; 0: never.
+    """
+
+    idle_suspend: int
+
+
+@frozen
+class Journal:
+    """How much of the past is kept.
+
+    Attributes:
+        keep_events: Events of each session.
+        keep_days: Days that an event is kept; 0: for ever.
+    """
+
+    keep_events: int
+    keep_days: int
+
+
+@frozen
+class Audit:
+    """How much of the audit is kept.
+
+    Attributes:
+        keep_days: Days that a line is kept; 0: for ever.
+    """
+
+    keep_days: int
+
+
+@frozen
+class Metrics:
+    """Who may ask for metrics.
+
+    Attributes:
+        serve: On listeners that only this machine can connect to (`loopback`), on all of them (`everywhere`), or on none (`off`).
+    """
+
+    serve: str
+
+
+@frozen
 class Log:
     """How the daemon logs.
 
@@ -107,6 +153,10 @@ class Config:
             when the server does not listen on the loopback.
         agent: As whom terminals run.
         auth: Who verifies credentials.
+        sessions: What becomes of sessions that nobody uses.
+        journal: How much of the past is kept.
+        audit: How much of the audit is kept.
+        metrics: Who may ask for metrics.
         log: How the daemon logs.
         notices: Lines that belong into the log at the start.
         settings: For `describe_origins`.
@@ -121,6 +171,10 @@ class Config:
     allowed_hosts: tuple[str, ...]
     agent: Agent
     auth: Auth
+    sessions: Sessions
+    journal: Journal
+    audit: Audit
+    metrics: Metrics
     log: Log
     notices: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = field(default=(), repr=False)

@@ -18,6 +18,7 @@ from computerd.contract import limits
 from computerd.contract.errors import ApiError, Code
 from computerd.host.accounts import Account, Accounts
 from computerd.host.cgroup import Cgroups
+from computerd.host.ending import SessionEnd
 from computerd.host.greeting import Greeting
 from computerd.host.launcher import Launcher, failure
 from computerd.host.line import Line, Ptys, open_pipes, open_tty, tty_group
@@ -84,7 +85,8 @@ class HostSpawner:
     _accounts: Accounts = field(init=False)
     _workspaces: Workspaces = field(init=False)
     _terminals: Ptys = field(init=False)
-    _opening: dict[Opening, None] = field(factory=dict, init=False)
+    _ends: list[SessionEnd] = field(factory=list, init=False)
+    _opening: dict[Opening, Start] = field(factory=dict, init=False)
     _running: dict[HostProcess, Start] = field(factory=dict, init=False)
     _rooms: WeakValueDictionary[str, Room] = field(factory=WeakValueDictionary, init=False)
     _tty_group: int | None = field(factory=tty_group, init=False)
@@ -143,7 +145,7 @@ class HostSpawner:
         except ApiError:
             self._left(start)
             raise
-        self._opening[opening] = None
+        self._opening[opening] = start
         return opening.begin().addBoth(self._launched, start, opening)
 
     def _launch(self, start: Start, account: Account, folder: str) -> Opening:
@@ -199,6 +201,8 @@ class HostSpawner:
 
     def _exited(self, process: HostProcess) -> None:
         self._left(self._running[process])
+        for end in tuple(self._ends):
+            end.left(process)
 
     def _gone(self, process: HostProcess) -> None:
         del self._running[process]
@@ -213,12 +217,15 @@ class HostSpawner:
     def _kill_leftovers(self, start: Start) -> None:
         self.cgroups.kill(start.session_id, start.terminal_id)
 
-    def kill_session(self, session_id: str) -> None:
-        """Ends what is left of a session: hangs its terminals up, and with a delegated cgroup kills all that its terminals left behind."""
-        for process, start in list(self._running.items()):
+    def end_session(self, session_id: str) -> Deferred[None]:
+        """See `Spawner`. Without a delegated cgroup only what still belongs to a terminal can be found."""
+        for opening, start in list(self._opening.items()):
             if start.session_id == session_id:
-                process.hang_up()
-        self.cgroups.kill(session_id)
+                opening.abort(ApiError(Code.COMPUTER_UNAVAILABLE, "The session is being suspended. Try again."))
+        end = SessionEnd(self._reactor, lambda: self.cgroups.kill(session_id), self._ends.remove)
+        self._ends.append(end)
+        end.begin(process for process, start in self._running.items() if start.session_id == session_id)
+        return end.done
 
     def describe(self) -> dict[str, str]:
         """What `doctor` reports of this room, one line each."""

@@ -1,63 +1,74 @@
-"""Events in and out of the table. Runs on the journal's thread, inside a transaction of its caller."""
+"""Events as rows of the table. Runs on the journal's thread, inside a transaction of its caller."""
 
 from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import closing
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
-from computerd.contract.errors import ApiError, Code
 from computerd.contract.objects import Actor, Event
-from computerd.contract.shapes import timestamp
 from computerd.journal.excerpts import excerpt
-from computerd.session.drafts import Stamped
+from computerd.session.drafts import Stamped, moment
 from computerd.session.port import Excerpt
 
 OPENED: Final = "terminal.opened"
 CLOSED: Final = "terminal.closed"
+COLUMNS: Final = 9
 
-# two statements, because RETURNING fills a temporary table and costs 10 µs more
-_LAST = "SELECT last_seq FROM sessions WHERE id = ?"
-_ADVANCE = "UPDATE sessions SET last_seq = ?, active_at = ?, status = coalesce(?, status) WHERE id = ?"
 _INSERT = """
     INSERT INTO events (session_id, seq, id, created_at, turn_id, actor, type, data, checksum)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+_FURTHER = ", (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_MAX_ROWS: Final = 64
+# events up to `lost_seq` are behind one that can't be read any more
 _SELECT = """
     SELECT seq, id, created_at, turn_id, actor, type, data, checksum FROM events
-    WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT ?
+    WHERE session_id = ?1 AND seq > max(?2, (SELECT lost_seq FROM sessions WHERE id = ?1)) ORDER BY seq LIMIT ?3
 """
 _SELECT_TYPES = """
     SELECT seq, id, created_at, turn_id, actor, type, data, checksum FROM events
-    WHERE session_id = ? AND seq > ? AND type IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT ?
+    WHERE session_id = ?1 AND seq > max(?2, (SELECT lost_seq FROM sessions WHERE id = ?1))
+        AND type IN (SELECT value FROM json_each(?4)) ORDER BY seq LIMIT ?3
 """
 
 
 class DamagedRowError(Exception):
-    """A row that is not what was written. `PRAGMA quick_check` does not see flipped bits in a text."""
+    """A row that is not what was written. `PRAGMA quick_check` does not see flipped bits in a text.
 
-
-def append(
-    connection: sqlite3.Connection, session_id: str, stamped: Sequence[Stamped], status: str | None
-) -> Sequence[Event]:
-    """Writes events with the next numbers.
-
-    Raises:
-        ApiError: `session_not_found`, with nothing written.
+    Attributes:
+        session_id: Whose.
+        seq: Of the event.
     """
-    row = connection.execute(_LAST, (session_id,)).fetchone()
-    if row is None:
-        raise ApiError(Code.SESSION_NOT_FOUND, "There is no such session; list the sessions to see which there are.")
-    first = row[0] + 1
-    connection.execute(_ADVANCE, (row[0] + len(stamped), stamped[-1].at, status, session_id))
-    for seq, item in enumerate(stamped, first):
-        connection.execute(_INSERT, _row(session_id, seq, item))
-        _note_terminal(connection, session_id, item)
-    return [item.event(session_id, seq) for seq, item in enumerate(stamped, first)]
+
+    def __init__(self, session_id: str, seq: int) -> None:
+        super().__init__(f"event {seq} of {session_id}")
+        self.session_id = session_id
+        self.seq = seq
+
+
+def insert(connection: sqlite3.Connection, values: list[Any]) -> None:
+    """Writes rows, given by the columns of one after the other.
+
+    Each statement lets the other thread have the interpreter, which can take milliseconds to get back from one that is busy. So there are
+    few: rows go in by 64, and the rest by powers of two, which makes seven statements that SQLite has to prepare once.
+    """
+    place, size = 0, _MAX_ROWS
+    while place < len(values):
+        while size * COLUMNS > len(values) - place:
+            size //= 2
+        connection.execute(_statement(size), values[place : place + size * COLUMNS])
+        place += size * COLUMNS
+
+
+@lru_cache(maxsize=8)
+def _statement(rows: int) -> str:
+    return _INSERT + _FURTHER * (rows - 1)
 
 
 def read(
@@ -72,14 +83,16 @@ def read(
         rows = connection.execute(_SELECT, (session_id, after, limit + 1))
     else:
         wanted = msgspec.json.encode(list(types)).decode()
-        rows = connection.execute(_SELECT_TYPES, (session_id, after, wanted, limit + 1))
+        rows = connection.execute(_SELECT_TYPES, (session_id, after, limit + 1, wanted))
     with closing(rows):  # what is not read to its end would hold the log
         return excerpt(rows, limit, lambda *row: _event(session_id, *row))
 
 
-def _row(session_id: str, seq: int, item: Stamped) -> tuple[Any, ...]:
-    actor = None if item.draft.actor is None else msgspec.json.encode(item.draft.actor).decode()
-    columns = (session_id, seq, item.id, item.at, item.draft.turn_id, actor, item.draft.type, item.data.decode())
+def row(session_id: str, seq: int, item: Stamped) -> tuple[Any, ...]:
+    """The columns of an event."""
+    draft = item.draft
+    actor = None if draft.actor is None else msgspec.json.encode(draft.actor).decode()
+    columns = (session_id, seq, item.id, item.at, draft.turn_id, actor, draft.type, item.data.decode())
     return (*columns, _checksum(columns))
 
 
@@ -95,11 +108,11 @@ def _event(
     checksum: int,
 ) -> Event:
     if checksum != _checksum((session_id, seq, event_id, at, turn_id, actor, kind, data)):
-        raise DamagedRowError(f"event {seq} of {session_id}")
+        raise DamagedRowError(session_id, seq)
     return Event(
         id=event_id,
         seq=seq,
-        created_at=timestamp(at / 1000),
+        created_at=moment(at),
         session_id=session_id,
         turn_id=turn_id,
         actor=None if actor is None else msgspec.json.decode(actor, type=Actor),
@@ -110,16 +123,3 @@ def _event(
 
 def _checksum(columns: tuple[Any, ...]) -> int:
     return zlib.crc32(repr(columns).encode())
-
-
-def _note_terminal(connection: sqlite3.Connection, session_id: str, item: Stamped) -> None:
-    if item.draft.type == OPENED:
-        connection.execute(
-            "INSERT OR IGNORE INTO open_terminals (session_id, terminal_id) VALUES (?, ?)",
-            (session_id, item.draft.data["terminalId"]),
-        )
-    elif item.draft.type == CLOSED:
-        connection.execute(
-            "DELETE FROM open_terminals WHERE session_id = ? AND terminal_id = ?",
-            (session_id, item.draft.data["terminalId"]),
-        )

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+from attrs import evolve, fields
 
 from computerd.contract.errors import ApiError, Code
-from computerd.contract.objects import Event, Origin, Person, Settings
-from computerd.journal import events
+from computerd.contract.objects import Origin, Person, Settings
 from computerd.journal.excerpts import excerpt
-from computerd.session.drafts import Stamped
-from computerd.session.port import Excerpt, Record
+from computerd.session.port import Change, Excerpt, Record
 
 _INSERT = """
     INSERT INTO sessions (
@@ -33,19 +31,48 @@ _NEWEST = """
         first_seq, last_seq
     FROM sessions WHERE archived = ? AND (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC LIMIT ?
 """
+_CHANGE = """
+    UPDATE sessions SET status = coalesce(?, status), title = coalesce(?, title), settings = coalesce(?, settings),
+        metadata = coalesce(?, metadata), archived = coalesce(?, archived)
+    WHERE id = ?
+"""
+_AWAKE = """
+    SELECT id FROM sessions WHERE archived = 0 AND status <> 'suspended' AND id > ? ORDER BY id LIMIT ?
+"""
+_OPENED = "INSERT OR IGNORE INTO open_terminals (session_id, terminal_id) VALUES (?, ?)"
+_CLOSED = "DELETE FROM open_terminals WHERE session_id = ? AND terminal_id = ?"
+_CHANGES: Final = tuple(attribute.name for attribute in fields(Change))
 # later than every session
 _END_OF_TIME = (2**62, "")
 
 
-def create(connection: sqlite3.Connection, record: Record, stamped: Sequence[Stamped]) -> Sequence[Event]:
-    """Writes a new session and its first events.
+def insert(connection: sqlite3.Connection, record: Record) -> None:
+    """Writes a new session, without events.
 
     Raises:
         ApiError: `id_conflict`, with nothing written.
     """
     if connection.execute(_INSERT, _row(record)).rowcount == 0:
         raise ApiError(Code.ID_CONFLICT, "There is a session with this id already; choose another id.", field="id")
-    return events.append(connection, record.id, stamped, None)
+
+
+def change(connection: sqlite3.Connection, session_id: str, change: Change) -> None:
+    """Writes what changes of a session beside its events."""
+    settings, metadata = (
+        None if item is None else msgspec.json.encode(item).decode() for item in (change.settings, change.metadata)
+    )
+    connection.execute(_CHANGE, (change.status, change.title, settings, metadata, change.archived, session_id))
+
+
+def changed(record: Record, change: Change) -> Record:
+    """The record after a change."""
+    given = {name: value for name in _CHANGES if (value := getattr(change, name)) is not None}
+    return evolve(record, **given)
+
+
+def note_terminal(connection: sqlite3.Connection, session_id: str, terminal_id: str, is_open: bool) -> None:
+    """Writes down whether a terminal is open."""
+    connection.execute(_OPENED if is_open else _CLOSED, (session_id, terminal_id))
 
 
 def read(connection: sqlite3.Connection, session_id: str) -> Record | None:
@@ -61,6 +88,11 @@ def newest(
     created_at, session_id = _END_OF_TIME if before is None else (round(before[0] * 1000), before[1])
     with closing(connection.execute(_NEWEST, (archived, created_at, session_id, limit + 1))) as rows:
         return excerpt(rows, limit, _record)
+
+
+def awake(connection: sqlite3.Connection, limit: int, after: str) -> list[str]:
+    """The ids of up to `limit` sessions that are neither suspended nor archived, in order."""
+    return [session_id for (session_id,) in connection.execute(_AWAKE, (after, limit))]
 
 
 def _row(record: Record) -> tuple[Any, ...]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from typing import cast
 
 from computerd.contract.events import SessionStatusChanged, TerminalClosed
-from computerd.journal import events
+from computerd.contract.objects import SessionStatus
+from computerd.journal.group import Group
 from computerd.session.drafts import draft, stamp
-from computerd.session.port import Random, Seconds
+from computerd.session.port import Change, Random, Seconds
 
 
 def repair(connection: sqlite3.Connection, seconds: Seconds, random: Random) -> int:
@@ -17,26 +19,28 @@ def repair(connection: sqlite3.Connection, seconds: Seconds, random: Random) -> 
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
-        written = _close_terminals(connection, seconds, random) + _make_idle(connection, seconds, random)
+        group = Group(connection)
+        _close_terminals(group, seconds, random)
+        _make_idle(group, seconds, random)
+        group.flush()
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    return written
+    return group.events
 
 
-def _close_terminals(connection: sqlite3.Connection, seconds: Seconds, random: Random) -> int:
-    left = connection.execute("SELECT session_id, terminal_id FROM open_terminals").fetchall()
+def _close_terminals(group: Group, seconds: Seconds, random: Random) -> None:
+    left = group.connection.execute("SELECT session_id, terminal_id FROM open_terminals").fetchall()
     for session_id, terminal_id in left:
         closed = draft(TerminalClosed(terminal_id=terminal_id, exit_code=None))
-        events.append(connection, session_id, [stamp(closed, seconds, random)], None)
-    return len(left)
+        group.append(session_id, [stamp(closed, seconds, random)])
 
 
-def _make_idle(connection: sqlite3.Connection, seconds: Seconds, random: Random) -> int:
-    at_work = connection.execute("SELECT id, status FROM sessions WHERE status IN ('starting', 'running')").fetchall()
-    for session_id, status in at_work:
-        changed = draft(SessionStatusChanged(from_=status, to="idle"))
-        events.append(connection, session_id, [stamp(changed, seconds, random)], "idle")
-    return len(at_work)
+def _make_idle(group: Group, seconds: Seconds, random: Random) -> None:
+    at_work = group.connection.execute("SELECT id FROM sessions WHERE status IN ('starting', 'running')").fetchall()
+    for (session_id,) in at_work:
+        record = group.record(session_id)
+        changed = draft(SessionStatusChanged(from_=cast("SessionStatus", record.status), to="idle"))
+        group.change(record, Change(status="idle"), [stamp(changed, seconds, random)])

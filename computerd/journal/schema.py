@@ -7,7 +7,7 @@ from typing import Final
 
 from computerd.journal.refusal import NewerSchemaError
 
-# Each migration is one transaction and ends by saying its number, so that a kill at any moment leaves it undone or done.
+# A migration that was released is never edited. Each is one transaction and ends by saying its number, so that a kill at any moment leaves it undone or done.
 # Times are milliseconds since the epoch. `events` has no rowid: a commit then touches one page of it and not two.
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (
@@ -78,6 +78,39 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         )
         """,
         "PRAGMA user_version = 1",
+    ),
+    (
+        # Events up to `lost_seq` can't be given, because one of them is damaged (see `epoch`).
+        "ALTER TABLE sessions ADD COLUMN lost_seq INTEGER NOT NULL DEFAULT 0",
+        "CREATE INDEX sessions_awake ON sessions (id) WHERE archived = 0 AND status <> 'suspended'",
+        """
+        CREATE TABLE keys (
+            member TEXT NOT NULL,
+            method TEXT NOT NULL,
+            key TEXT NOT NULL,
+            digest TEXT NOT NULL,
+            answer BLOB NOT NULL,
+            expires_at INTEGER NOT NULL,
+            PRIMARY KEY (member, method, key)
+        ) WITHOUT ROWID
+        """,
+        "CREATE INDEX keys_expiry ON keys (expires_at)",
+        """
+        CREATE TABLE audit (
+            number INTEGER PRIMARY KEY,
+            at INTEGER NOT NULL,
+            action TEXT NOT NULL,
+            result TEXT NOT NULL,
+            member TEXT,
+            token_id TEXT,
+            session_id TEXT,
+            subject TEXT,
+            count INTEGER NOT NULL,
+            checksum INTEGER NOT NULL
+        )
+        """,
+        "CREATE INDEX audit_age ON audit (at)",
+        "PRAGMA user_version = 2",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""HTTP answers: always JSON, always with a request id, never with the server's version."""
+"""HTTP answers: JSON but for the metrics, always with a request id, never with the server's version."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ class Reply:
 
     Attributes:
         headers: Beside those that every answer has.
+        kind: The media type of the body.
     """
 
     status: int
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
+    kind: str = "application/json"
 
     def lines(self, request_id: str, date: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Every header, but for Connection."""
         yield b"Date", date
-        yield b"Content-Type", b"application/json"
+        yield b"Content-Type", self.kind.encode()
         yield b"Content-Length", b"%d" % len(self.body)
         yield b"Cache-Control", b"no-store"
         yield b"X-Content-Type-Options", b"nosniff"

@@ -20,10 +20,12 @@ from computerd.contract import limits, results
 from computerd.contract.decoding import decode
 from computerd.contract.errors import ApiError, Code, internal
 from computerd.contract.access import Access
-from computerd.contract.methods import BY_NAME, Method
+from computerd.contract.methods import BY_NAME, CLIENT_NOTIFICATIONS, Method
 from computerd.contract.objects import ErrorBody
 from computerd.contract.params import Attach
+from computerd.net.limited import Limited
 from computerd.net.sender import Sender, text_frame
+from computerd.net.tally import OTHER, Tally
 from computerd.terminal.budget import Budget
 from computerd.wire import rpc
 from computerd.wire.rpc import Notification, Request, RpcError
@@ -44,6 +46,7 @@ class Calls:
         seconds: A monotonic clock.
         request_id: Makes an id for the log.
         hold: Reads nothing more of this client for so many seconds.
+        tally: Counts the answers.
     """
 
     _log = Logger()
@@ -56,6 +59,7 @@ class Calls:
         seconds: Callable[[], float],
         request_id: Callable[[], str],
         hold: Callable[[float], None],
+        tally: Tally,
     ) -> None:
         self._front = front
         self._connection = connection
@@ -63,6 +67,7 @@ class Calls:
         self._seconds = seconds
         self._request_id = request_id
         self._hold = hold
+        self._tally = tally
         self._budget = Budget(limits.MAX_REQUESTS_PER_SECOND, limits.MAX_REQUESTS_PER_SECOND, seconds)
         self._refusals = Budget(_REFUSED_PER_SECOND, _REFUSED_PER_SECOND, seconds)
         self._in_flight: dict[Deferred[Answer], bool] = {}
@@ -77,11 +82,24 @@ class Calls:
         try:
             message = rpc.parse(text)
         except RpcError as error:
+            self._tally.nonsense()
             self._send(rpc.error(error.id, error))
             return
         if isinstance(message, Request):
             self._request(message, arrived)
-        # of notifications only sessions.ack and telemetry are known, and nothing can be attached yet that one could acknowledge
+        else:
+            self._notification(message)
+
+    def _notification(self, message: Notification) -> None:
+        """One that is not known, or makes no sense, is passed over: nobody waits for an answer (JSON-RPC 2.0, section 4.1)."""
+        kind = CLIENT_NOTIFICATIONS.get(message.method)
+        if kind is None or message.params is None:
+            return
+        try:
+            params = decode(kind, message.params)
+        except ApiError:
+            return
+        self._front.notified(params, self._connection)
 
     def _refuse_for_rate(self, text: str) -> None:
         if not self._refusals.take(1):
@@ -96,25 +114,28 @@ class Calls:
                 if isinstance(message, Notification):
                     return
                 request = message.id
-        refusal = ApiError(
-            Code.RATE_LIMITED,
+        refusal = Limited(
+            "requests",
             f"More than {limits.MAX_REQUESTS_PER_SECOND} requests in a second: send them more slowly.",
             retry_after_ms=self._budget.wait_ms(1),
         )
+        self._refused(OTHER, refusal)
         self._send(rpc.error(request, RpcError(rpc.API_ERROR, refusal.message, request, refusal.body())))
 
     def _request(self, request: Request, arrived: float) -> None:
         method = BY_NAME.get(request.method)
         if method is None or not method.socket or not self._front.serves(method):
+            self._tally.nonsense()
             self._send(rpc.error(request.id, rpc.unknown_method(request.id)))
             return
         try:
             if len(self._in_flight) >= _MAX_IN_FLIGHT:
-                raise ApiError(
-                    Code.RATE_LIMITED, "Too many requests wait for their answer: wait for some.", retry_after_ms=1000
+                raise Limited(
+                    "in_flight", "Too many requests wait for their answer: wait for some.", retry_after_ms=1000
                 )
             params = decode(method.params, request.params)
         except ApiError as error:
+            self._refused(method.name, error)
             self._send(rpc.api_error(request.id, error, None))
             return
         working = self._start(method, params, arrived)
@@ -124,6 +145,10 @@ class Calls:
         )
         working.addErrback(lambda failure: self._failed(request.id, failure))
 
+    def _refused(self, method: str, error: ApiError) -> None:
+        self._tally.called(method, error)
+        self._tally.refused(error)
+
     def _start(self, method: Method, params: Struct, arrived: float) -> Deferred[Answer]:
         working = ensureDeferred(self._front.call(method, params, self._connection.caller, self._connection, arrived))
         # only what reads may be stopped half-way when the client has gone
@@ -131,6 +156,8 @@ class Calls:
 
         def settled(outcome: Answer | Failure) -> Answer | Failure:
             self._in_flight.pop(working, None)
+            if not self._ended:
+                self._tally.called(method.name, outcome.value if isinstance(outcome, Failure) else None)
             return outcome
 
         working.addBoth(settled)

@@ -36,6 +36,7 @@ from computerd.net.credentials import Verified
 from computerd.net.heads import SUBPROTOCOL
 from computerd.net.receiving import Receiver
 from computerd.net.sender import Sender
+from computerd.terminal.channels import Channels
 
 CLOSE_SECONDS: Final = 5.0
 """From a close frame to a hard end."""
@@ -120,9 +121,16 @@ class Socket(Receiver):
     def _open(self) -> None:
         factory, verified, sender = self.factory, self.opening.verified, self.sender
         assert verified is not None and sender is not None
-        connection = Connection(id=CONNECTION.new(factory.random), caller=verified.caller, outbox=sender)
+        connection = Connection(
+            id=CONNECTION.new(factory.random),
+            caller=verified.caller,
+            outbox=sender,
+            channels=Channels(traffic=factory.traffic),
+        )
         self._connection = connection
-        self._calls = Calls(factory.front, connection, sender, factory.reactor.seconds, self._request_id, self.hold)
+        self._calls = Calls(
+            factory.front, connection, sender, factory.reactor.seconds, self._request_id, self.hold, factory.tally
+        )
         # the hot path goes from the parser to the terminals without a stop
         self.take_input = connection.channels.input
         expires = verified.caller.expires_at
@@ -130,6 +138,7 @@ class Socket(Receiver):
         if left is not None:
             self._deadline = factory.reactor.seconds() + left
         factory.roster.opened(self, verified.caller.member.id)
+        factory.tally.connections += 1
         self._tick_call = factory.reactor.callLater(limits.PING_SECONDS, self._tick)
         sender.notify("ready", _ready(connection.id, expires, left))
         for attach in self.opening.attaches:
@@ -208,12 +217,14 @@ class Socket(Receiver):
             self.transport.abortConnection()
             return
         self.close_code = code
+        self.factory.tally.closed(code)
         self._finish()
         self.sendCloseFrame(code=int(code), reasonUtf8=REASONS[code].encode(), isReply=False)
         self._close_transport(half=True)
 
     def peer_closes(self, code: int | None) -> None:
         """The client has said goodbye: say it too, and close (RFC 6455, section 7.1.1)."""
+        self.factory.tally.left(code)
         self._finish()
         self.wasClean = True
         self.remoteCloseCode = code
@@ -248,6 +259,7 @@ class Socket(Receiver):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The transport is gone."""
         if not self.dead:
+            self.factory.tally.lost()
             self._finish()
         for call in (self._abort_call, self.closeHandshakeTimeoutCall):
             if call is not None and call.active():

@@ -25,6 +25,8 @@ from computerd.net.credentials import Credentials, Verified
 from computerd.net.heads import SUBPROTOCOL, Head
 from computerd.net.httpchannel import Channel
 from computerd.net.roster import Roster
+from computerd.net.tally import Tally
+from computerd.terminal.traffic import Traffic
 
 _HANDSHAKE: Final = (
     b"GET /connect HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -52,6 +54,8 @@ class ConnectionFactory(WebSocketServerFactory):
         roster: Every connection.
         wall: Seconds since the epoch.
         random: n bytes of a cryptographic source.
+        tally: Counts connections and what is called on them.
+        traffic: Counts what their terminals carry.
     """
 
     protocol = Socket  # type: ignore[assignment]  # Autobahn declares its own class
@@ -65,6 +69,8 @@ class ConnectionFactory(WebSocketServerFactory):
         roster: Roster,
         wall: Callable[[], float],
         random: Callable[[int], bytes],
+        tally: Tally | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
         super().__init__(server="", reactor=reactor)
         self.front = front
@@ -72,6 +78,8 @@ class ConnectionFactory(WebSocketServerFactory):
         self.roster = roster
         self.wall = wall
         self.random = random
+        self.tally = tally or Tally()
+        self.traffic = traffic or Traffic()
         self._batched_timer = _Timer(reactor)
         # One call: each one sets allowNullOrigin back to False unless it names it. Origins are checked before, as exact strings.
         self.setProtocolOptions(

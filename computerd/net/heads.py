@@ -147,7 +147,7 @@ class Rules:
         if isinstance(head.local, UNIXAddress):
             return host
         name = match[1].lower()
-        any_name = not self.hosts and not _is_loopback(head.local)
+        any_name = not self.hosts and not is_loopback(head.local)
         if not any_name and name not in self.hosts and not _names_loopback(name):
             raise invalid("Host", "The server is not called that: use localhost, or a name in allowed_hosts.")
         return host
@@ -170,7 +170,8 @@ def _names_loopback(name: str) -> bool:
         return False
 
 
-def _is_loopback(address: IAddress) -> bool:
+def is_loopback(address: IAddress) -> bool:
+    """Whether an address is one of the loopback's, and not that of all interfaces."""
     return isinstance(address, IPv4Address | IPv6Address) and _names_loopback(address.host.removeprefix("::ffff:"))
 
 

@@ -25,6 +25,8 @@ from twisted.web import http
 from computerd.contract import limits
 from computerd.contract.errors import ApiError, invalid
 from computerd.net import answers
+from computerd.net.entrance import Exposition
+from computerd.net.tally import OTHER
 from computerd.terminal.budget import Budget
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ class Channel(http.HTTPChannel):
 
     Attributes:
         site: Where it came in.
+        metrics: What `GET /metrics` answers here, because of where the client came in; None: there is no such path.
         caller_known: A request on it has presented a good credential.
         heir: Whom its bytes go to after an upgrade.
         body_bytes: Of the request that is arriving or being answered.
@@ -55,6 +58,7 @@ class Channel(http.HTTPChannel):
     transport: Any
     callLater: Any
     _networkProducer: Any
+    metrics: Exposition | None = None
     caller_known = False
     heir: Protocol | None = None
     body_bytes = 0
@@ -215,10 +219,12 @@ class Channel(http.HTTPChannel):
 
     # the end
 
-    def refuse(self, error: ApiError) -> None:
-        """Answers, reads no more requests, and closes."""
+    def refuse(self, error: ApiError, method: str = OTHER) -> None:
+        """Answers a request, of that method if it is known, reads no more of them, and closes."""
         if self._closing:
             return
+        self.site.tally.answered(method, error.status)
+        self.site.tally.refused(error)
         self._closing = True
         self._stop()
         self.setTimeout(None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from attrs import define, field
 
 from computerd.contract import limits
-from computerd.contract.errors import ApiError, Code
+from computerd.net.limited import Limited
 
 if TYPE_CHECKING:
     from computerd.net.httpchannel import Channel
@@ -48,7 +48,9 @@ class Members:
         if len(same) >= MAX_PER_MEMBER:
             idle = next((other for other in same if other.idle), None)
             if idle is None:
-                raise _too_much(f"You have {MAX_PER_MEMBER} requests on their way: let some of them end.")
+                raise _too_much(
+                    "connections", f"You have {MAX_PER_MEMBER} requests on their way: let some of them end."
+                )
             idle.abort()
             self.release(idle)
         self._names[channel] = member
@@ -78,8 +80,10 @@ class Members:
             return
         same = self._channels.get(self._names.get(channel, ""), {})
         if size + sum(other.body_bytes + other.unsent for other in same) > HELD_BYTES:
-            raise _too_much("Other requests of yours are still on their way: let them end, and take their answers.")
+            raise _too_much(
+                "bytes", "Other requests of yours are still on their way: let them end, and take their answers."
+            )
 
 
-def _too_much(message: str) -> ApiError:
-    return ApiError(Code.RATE_LIMITED, message, retry_after_ms=1000)
+def _too_much(what: str, message: str) -> Limited:
+    return Limited(what, message, retry_after_ms=1000)

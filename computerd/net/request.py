@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from io import BytesIO
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from attrs import frozen
 from msgspec import Struct
@@ -24,19 +24,30 @@ from computerd.contract.params import Attach
 from computerd.net import answers
 from computerd.net.answers import Reply
 from computerd.net.credentials import Verified, refused
+from computerd.net.entrance import Exposition
 from computerd.net.heads import Head
 from computerd.net.routes import Match
+from computerd.net.tally import NO_LONGER, OTHER
 from computerd.wire import strictjson
 
 if TYPE_CHECKING:
     from computerd.net.httpchannel import Channel
 
 _log = Logger()
+_TEXT_FORMAT: Final = "text/plain; version=0.0.4; charset=utf-8"
+"""Of Prometheus' text format, as its documentation of exposition formats names it."""
 
 
 @frozen
 class Health:
     """`GET /health`."""
+
+
+@frozen
+class Metrics:
+    """`GET /metrics`."""
+
+    render: Exposition
 
 
 @frozen
@@ -61,7 +72,7 @@ class Upgrade:
     attaches: tuple[Attach, ...]
 
 
-Plan = Health | Call | Upgrade
+Plan = Health | Metrics | Call | Upgrade
 
 
 class Request(http.Request):
@@ -121,12 +132,12 @@ class Request(http.Request):
     def handleContentChunk(self, data: bytes) -> None:
         """A piece of the body."""
         if self.content.tell() + len(data) > limits.MAX_MESSAGE_BYTES:
-            self.channel.refuse(_too_large())
+            self.channel.refuse(_too_large(), self._method)
             return
         try:
             self.channel.site.members.make_room(self.channel, len(data))
         except ApiError as error:
-            self.channel.refuse(error)
+            self.channel.refuse(error, self._method)
             return
         self.channel.count_body(len(data))
         self.content.write(data)
@@ -143,10 +154,25 @@ class Request(http.Request):
             self._send(self._refusal(plan))
         elif isinstance(plan, Health):
             self._send(Reply(200, b'{"status":"ok"}'))
+        elif isinstance(plan, Metrics):
+            self._send(self._exposition(plan))
         elif isinstance(plan, Upgrade):
+            self.channel.site.tally.answered(OTHER, 101)
             self.channel.site.upgrade(self.channel, self.head, plan)
         else:
             self._call(plan)
+
+    @property
+    def _method(self) -> str:
+        """The method of the API that it calls, as it is counted."""
+        plan = self.plan
+        return plan.match.method.name if isinstance(plan, Call) else OTHER
+
+    def _exposition(self, plan: Metrics) -> Reply:
+        try:
+            return Reply(200, plan.render(), kind=_TEXT_FORMAT)
+        except Exception:
+            return self._refusal(self._internal(Failure()))
 
     def _call(self, plan: Call) -> None:
         working: Deferred[Reply] = ensureDeferred(self._carry_out(plan))
@@ -169,6 +195,7 @@ class Request(http.Request):
         site = self.channel.site
         problem = site.credentials.problem(verified)
         if problem is not None:
+            site.tally.unauthenticated[NO_LONGER] += 1
             raise refused(problem)
         site.members.make_room(self.channel, len(reply.body))
 
@@ -198,12 +225,14 @@ class Request(http.Request):
 
     def _refusal(self, error: ApiError) -> Reply:
         self.request_id = self.request_id or self.channel.site.request_id()
+        self.channel.site.tally.refused(error)
         return answers.refusal(error, self.request_id)
 
     def _send(self, reply: Reply) -> None:
         if self._disconnected:
             return
         site = self.channel.site
+        site.tally.answered(self._method, reply.status)
         self.setResponseCode(reply.status, answers.reason(reply.status))
         for name, value in reply.lines(self.request_id or site.request_id(), site.date()):
             self.responseHeaders.setRawHeaders(name, [value])

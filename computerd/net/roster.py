@@ -35,6 +35,11 @@ class Roster:
         """Open connections of a member."""
         return self._counts[member]
 
+    @property
+    def open(self) -> int:
+        """Open connections."""
+        return len(self._members)
+
     def arrived(self, socket: Socket) -> None:
         """A transport was taken over."""
         self._present.add(socket)

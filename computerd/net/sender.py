@@ -5,7 +5,7 @@ Theory. There is no output queue of ours in the normal case. The sender is in on
     FREE     nothing of ours is in user space: a frame goes straight to the kernel, with one `send`
     PENDING  the kernel took less than it was given: the rest is with Twisted's transport, and the transport will say when it is gone
 
-While PENDING, terminals that give a frame hear False, and are called again, in the order in which they first heard it,
+While PENDING, terminals that give a frame, and attached sessions that give messages, hear False, and are called again, in the order in which they first heard it,
 when the sender is FREE; so a client that does not read blocks its own programs and costs nothing. What can't be
 held back (answers, notifications, pongs) waits in one queue, behind the frames that were given before it, and over
 `limits.MAX_UNSENT_BYTES` of it the connection is given up (4008). Being one queue, it keeps two promises: the answer to
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from struct import Struct as Layout
 from typing import Any, Final
@@ -117,13 +117,15 @@ class Sender:
         else:
             packet = _LARGE(_BINARY, 127, size, channel) + data
         if self._pending:
-            if self.ended:
-                return True
-            self._queue.append((packet, False))
-        elif self._write(packet):
-            return True
-        self._waiting[source] = None
-        return False
+            return self._queue_up(packet, source)
+        return self._write(packet) or self._wait(source)
+
+    def messages(self, texts: Sequence[bytes], source: Waiting) -> bool:
+        """Sends events."""
+        packet = text_frame(texts[0]) if len(texts) == 1 else b"".join(map(text_frame, texts))
+        if self._pending:
+            return self._queue_up(packet, source)
+        return self._write(packet) or self._wait(source)
 
     def forget(self, source: Waiting) -> None:
         """`source` has ended."""
@@ -155,6 +157,17 @@ class Sender:
         self._queue.clear()
         self._waiting.clear()
         self._transport.unregisterProducer()
+
+    def _queue_up(self, packet: bytes, source: Waiting) -> bool:
+        if self.ended:
+            return True
+        self._queue.append((packet, False))
+        return self._wait(source)
+
+    def _wait(self, source: Waiting) -> bool:
+        """`source` hears when there is room. False, which is what it is told now."""
+        self._waiting[source] = None
+        return False
 
     def _write(self, packet: bytes) -> bool:
         """Gives a packet to the kernel, and what it does not take to the transport. True: nothing is left in user space."""

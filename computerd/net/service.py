@@ -21,6 +21,7 @@ from twisted.logger import Logger
 from computerd.api.front import Front
 from computerd.contract.closing import CloseCode
 from computerd.net.credentials import Credentials
+from computerd.net.entrance import Entrance, Exposition, is_private
 from computerd.net.factory import ConnectionFactory
 from computerd.net.heads import Rules
 from computerd.net.keyring import KeyRing
@@ -29,7 +30,9 @@ from computerd.net.local import LocalSocket
 from computerd.net.refusal import ListenError
 from computerd.net.roster import Roster
 from computerd.net.site import Site
+from computerd.net.tally import Tally
 from computerd.net.throttle import Throttle
+from computerd.terminal.traffic import Traffic
 
 _CHECK_SECONDS: Final = 1.0
 """Between two looks at the clock for credentials that have expired."""
@@ -52,6 +55,11 @@ class NetService(Service):
         local: Hands out the local credential; None: nobody does.
         clock: Seconds since the epoch.
         random: n bytes of a cryptographic source.
+        metrics: Renders what `GET /metrics` answers; None: there is no such path.
+        metrics_everywhere: Whether it is there for those who come in where other machines can connect, too.
+        traffic: Counts what terminals carry.
+        tally: Counts connections, requests and refusals.
+        roster: Every connection.
     """
 
     reactor: Any
@@ -64,7 +72,11 @@ class NetService(Service):
     local: LocalSocket | None
     clock: Callable[[], float]
     random: Callable[[int], bytes]
-    roster: Roster = field(factory=Roster, init=False)
+    metrics: Exposition | None = None
+    metrics_everywhere: bool = False
+    traffic: Traffic = field(factory=Traffic)
+    tally: Tally = field(factory=Tally)
+    roster: Roster = field(factory=Roster)
     site: Site = field(init=False)
     ports: list[IListeningPort] = field(factory=list, init=False)
     _ends: list[Callable[[], object]] = field(factory=list, init=False)
@@ -72,10 +84,14 @@ class NetService(Service):
 
     @site.default
     def _make_site(self) -> Site:
-        sockets = ConnectionFactory(self.reactor, self.front, self.credentials, self.roster, self.clock, self.random)
+        sockets = ConnectionFactory(
+            self.reactor, self.front, self.credentials, self.roster, self.clock, self.random, self.tally, self.traffic
+        )
         rules = Rules(frozenset(self.allowed_origins), frozenset(name.lower() for name in self.allowed_hosts))
         throttle = Throttle(self.reactor.seconds)
-        return Site(self.reactor, self.front, self.credentials, throttle, rules, sockets, self.clock, self.random)
+        return Site(
+            self.reactor, self.front, self.credentials, throttle, rules, sockets, self.clock, self.random, self.tally
+        )
 
     async def listen(self) -> None:
         """Listens on every endpoint and on the local socket, or on none.
@@ -100,12 +116,16 @@ class NetService(Service):
         self._watch()
 
     async def _listen(self, text: str) -> IListeningPort:
+        entrance = Entrance(self.site)
         try:
-            port: IListeningPort = await serverFromString(self.reactor, text).listen(self.site)
+            port: IListeningPort = await serverFromString(self.reactor, text).listen(entrance)
         except Exception as error:
             # an endpoint string can name any plugin, which may raise anything
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ListenError(f"can't listen on {text}: {reason}") from error
+        # where it is bound, not where a client says it has called: a listener of all interfaces is reached over the loopback too
+        if self.metrics_everywhere or is_private(port.getHost()):
+            entrance.metrics = self.metrics
         return port
 
     def _watch(self) -> None:

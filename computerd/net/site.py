@@ -23,8 +23,9 @@ from computerd.net.factory import ConnectionFactory, attaches
 from computerd.net.heads import Head, MethodNotAllowed, Rules, bearer, check_upgrade
 from computerd.net.httpchannel import IDLE_SECONDS, Channel
 from computerd.net.members import Members
-from computerd.net.request import Call, Health, Plan, Request, Upgrade
+from computerd.net.request import Call, Health, Metrics, Plan, Request, Upgrade
 from computerd.net.routes import Routes, allowed
+from computerd.net.tally import FORGED, MISSING, NO_LONGER, Tally
 from computerd.net.throttle import Throttle, source
 
 MAX_STRANGERS: Final = 100
@@ -55,6 +56,7 @@ class Site(http.HTTPFactory):
         sockets: ConnectionFactory,
         wall: Callable[[], float],
         random: Callable[[int], bytes],
+        tally: Tally | None = None,
     ) -> None:
         super().__init__(timeout=IDLE_SECONDS, reactor=reactor)
         self.front: Final = front
@@ -63,6 +65,7 @@ class Site(http.HTTPFactory):
         self.rules: Final = rules
         self.sockets: Final = sockets
         self.routes: Final = Routes()
+        self.tally: Final = tally or Tally()
         self._wall = wall
         self._random = random
         self._strangers: dict[Channel, str | None] = {}
@@ -143,6 +146,9 @@ class Site(http.HTTPFactory):
             return Upgrade(check_upgrade(head), verified, attaches(head))
         if verified is None:
             raise no_key_yet()
+        if head.path == "/metrics" and channel.metrics is not None:
+            _check_verb(head)
+            return Metrics(channel.metrics)
         match = self.routes.find(head.verb, head.path)
         self._check_served(match.method)
         return Call(match, self._with_program(verified.caller, head), verified)
@@ -155,6 +161,7 @@ class Site(http.HTTPFactory):
         """The caller; None when the host's key is not there yet."""
         token = bearer(head)
         if token is None:
+            self.tally.unauthenticated[MISSING] += 1
             raise no_credential()
         verified = self.credentials.known(token)
         if verified is None:
@@ -164,10 +171,12 @@ class Site(http.HTTPFactory):
                 verified = self.credentials.verify(token)
             except Forged:
                 self.throttle.failed(origin)
+                self.tally.unauthenticated[FORGED] += 1
                 raise no_credential() from None
             except ApiError as error:
                 if error.code is Code.UNAVAILABLE:
                     return None
+                self.tally.unauthenticated[NO_LONGER] += 1
                 raise
         # one that was closed to make room for others may still have had a request on its way
         if channel in self._strangers or channel in self.members:

@@ -19,7 +19,7 @@ from twisted.internet.address import IPv4Address as TcpAddress
 from twisted.internet.address import IPv6Address as Tcp6Address
 from twisted.internet.interfaces import IAddress
 
-from computerd.contract.errors import ApiError, Code
+from computerd.net.limited import Limited
 
 PENALTY_SECONDS: Final = 5.0
 REFUSED_OVER_SECONDS: Final = 15.0
@@ -87,9 +87,9 @@ class Throttle:
             del self._until[origin]
 
 
-def _slow_down(wait_ms: int) -> ApiError:
-    return ApiError(
-        Code.RATE_LIMITED,
+def _slow_down(wait_ms: int) -> Limited:
+    return Limited(
+        "credentials",
         "Too many credentials from this address were not valid: wait, and check the credential.",
         retry_after_ms=wait_ms,
     )

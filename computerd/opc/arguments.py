@@ -16,6 +16,7 @@ from computerd.opc.settings import COLORS
 TERMINAL_VERBS: Final = ("shell", "exec")
 MAX_CELLS: Final = 1000
 MAX_LISTED: Final = 5000
+MAX_ID: Final = 255
 _STATUS: Final = (
     "It ends with the command's exit code, 128 + the number of the signal that ended it, or 255 if opc itself failed."
 )
@@ -62,6 +63,35 @@ def count(text: str) -> int:
     return int(text)
 
 
+def sequence(text: str) -> int:
+    """A number of an event, or of events."""
+    if re.fullmatch(r"[0-9]{1,15}", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of an event")
+    return int(text)
+
+
+def event_type(text: str) -> str:
+    """A type of events. What this client does not know may be one: servers may have more."""
+    if re.fullmatch(r"[^\s,]{1,64}", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no type of events such as terminal.opened")
+    return text
+
+
+def identifier(text: str) -> str:
+    """An id of a session. Whether there is one is for the daemon to say."""
+    if not text or len(text) > MAX_ID or not text.isprintable():
+        raise argparse.ArgumentTypeError(f"{text!r} is no id of a session such as cs_0123456789abcdef")
+    return text
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Key and value, from `key=value`."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is no pair: write KEY=VALUE; --unset KEY removes one")
+    return key, value
+
+
 def parser() -> argparse.ArgumentParser:
     """The whole parser. What it makes of a `shell` or `exec` is completed by `parse`."""
     common = _common(argparse.SUPPRESS)
@@ -95,10 +125,25 @@ def parser() -> argparse.ArgumentParser:
         f"shell as it is; of several, each arrives as one word. {_STATUS}",
     )
     _terminal(execute)
-    sessions = verb("sessions", "list sessions", description="Lists sessions, newest first.")
-    _json(sessions)
-    sessions.add_argument("--all", action="store_true", help="the archived ones too")
-    sessions.add_argument("--limit", type=count, default=50, metavar="N", help="how many at most (default: 50)")
+    _sessions(
+        verb(
+            "sessions",
+            "list, show and change sessions",
+            usage="opc sessions [list] [--all] [--limit N] [--json]\n"
+            "       opc sessions show|update|suspend|resume|archive|unarchive ID ...",
+            description="Lists sessions, newest first, or does one of the actions. `opc sessions ACTION --help` says more.",
+        ),
+        common,
+    )
+    _events(
+        verb(
+            "events",
+            "print a session's events",
+            description="Prints the events of the session, or of your newest one, and leaves; with -f it follows them for ever, through "
+            "restarts of the daemon and breaks of the connection, without losing or repeating a line.",
+            epilog="It ends with 0, 255 if it failed, 130 after Ctrl-C, or 141 when nobody reads its output any more.",
+        )
+    )
     schema = verb(
         "schema",
         "print the API's schema",
@@ -147,6 +192,90 @@ def _terminal(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("command", nargs="*", metavar="COMMAND", help="what to run, and its arguments")
 
 
+def _list(verb: argparse.ArgumentParser, default: Any) -> None:
+    """The options of a list. They stand before the action or after it, and after it what is not given does not count."""
+
+    def of(value: Any) -> Any:
+        return value if default is None else default
+
+    verb.add_argument("--json", action="store_true", default=of(False), help="print JSON, errors too")
+    verb.add_argument("--all", action="store_true", default=of(False), help="the archived ones too")
+    verb.add_argument("--limit", type=count, default=of(50), metavar="N", help="how many at most (default: 50)")
+
+
+def _sessions(sessions: argparse.ArgumentParser, common: _Parser) -> None:
+    _list(sessions, None)
+    actions = sessions.add_subparsers(dest="action", metavar="ACTION", prog="opc sessions", parser_class=_Parser)
+
+    def action(name: str, summary: str, more: str = "") -> argparse.ArgumentParser:
+        return actions.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.{more}",
+            parents=[common],
+            allow_abbrev=False,
+        )
+
+    def on_one(name: str, summary: str, more: str = "") -> argparse.ArgumentParser:
+        one = action(name, summary, more)
+        one.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON, errors too")
+        one.add_argument("id", type=identifier, metavar="ID", help="the session's id, cs_…")
+        return one
+
+    _list(action("list", "list sessions, newest first"), argparse.SUPPRESS)
+    on_one("show", "show all of a session")
+    _update(
+        on_one(
+            "update",
+            "change a session's title, settings or metadata",
+            " The API replaces all of the metadata at once: opc reads what is there, changes that, and sends it whole, so what somebody else sets "
+            "in the same moment is lost.",
+        )
+    )
+    suspend = on_one("suspend", "end what is left of a session's processes", " What opens a terminal resumes it.")
+    suspend.add_argument("--if-idle", action="store_true", help="only if nothing runs in it")
+    on_one("resume", "make a suspended session ready again")
+    on_one("archive", "put a session away", " What is left of its processes ends.")
+    on_one("unarchive", "take a session out of the archive")
+
+
+def _update(update: argparse.ArgumentParser) -> None:
+    update.add_argument("--title", metavar="TEXT", help="1 to 200 characters")
+    update.add_argument("--speed", choices=("fast", "standard"), help="how fast its turns run")
+    update.add_argument("--model", metavar="NAME", help="what its turns run with")
+    update.add_argument("--effort", metavar="NAME", help="the model's effort")
+    update.add_argument("--mode", metavar="NAME", help="the agent's mode")
+    update.add_argument(
+        "--metadata",
+        type=pair,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="set one pair and keep the others; the value may be empty (repeatable)",
+    )
+    update.add_argument(
+        "--unset", action="append", default=[], metavar="KEY", help="remove one pair of the metadata (repeatable)"
+    )
+    update.add_argument("--no-metadata", action="store_true", help="remove all pairs but those that --metadata sets")
+
+
+def _events(events: argparse.ArgumentParser) -> None:
+    events.add_argument("-f", "--follow", action="store_true", help="go on for ever with what happens next")
+    events.add_argument("--json", action="store_true", help="print each event as JSON, as the API gave it")
+    events.add_argument(
+        "--type", action="append", type=event_type, metavar="T", help="only events of this type (repeatable)"
+    )
+    where = events.add_mutually_exclusive_group()
+    where.add_argument("--after", type=sequence, metavar="SEQ", help="only what comes after this event (default: 0)")
+    where.add_argument(
+        "--tail",
+        type=sequence,
+        metavar="N",
+        help="begin with the last N events, of whatever type; 0 with -f: only what is new",
+    )
+    events.add_argument("session", nargs="?", type=identifier, metavar="SESSION", help="its id, cs_…")
+
+
 def _json(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--json", action="store_true", help="print JSON, errors too")
 
@@ -160,7 +289,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     top = parser()
     before, verb, after = _split(top, arguments)
     if verb not in TERMINAL_VERBS:
-        return top.parse_args(arguments)
+        options = top.parse_args(arguments)
+        _check(top, options)
+        return options
     parsers = _verbs(top)
     sorted_words = words.sort(after, _valued(parsers[verb]))
     options = top.parse_args([*before, verb, *sorted_words.flags])
@@ -170,6 +301,15 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if any("\0" in word for word in options.command) or options.command == [""]:
         parsers[verb].error("a COMMAND can't be empty")
     return options
+
+
+def _check(top: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """What argparse can't say of a command line."""
+    if options.verb == "sessions" and options.action == "update":
+        told = (options.title, options.speed, options.model, options.effort, options.mode)
+        if all(value is None for value in told) and not (options.metadata or options.unset or options.no_metadata):
+            update = _verbs(_verbs(top)["sessions"])["update"]
+            update.error("say what to change, such as --title; `opc sessions update --help` lists what can be")
 
 
 def _split(top: argparse.ArgumentParser, arguments: Sequence[str]) -> tuple[list[str], str | None, list[str]]:

@@ -23,6 +23,11 @@ class Calls:
         self._open[self._last] = answered
         return json.dumps({"jsonrpc": "2.0", "id": self._last, "method": method, "params": params})
 
+    @staticmethod
+    def notification(method: str, params: Mapping[str, object]) -> str:
+        """The text of a message that nobody answers."""
+        return json.dumps({"jsonrpc": "2.0", "method": method, "params": params})
+
     def take(self, text: bytes) -> tuple[str, dict[str, Any]] | None:
         """Takes a message from the server: a notification is returned, as method and params; an answer goes where it belongs.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import ssl
 import time
@@ -11,7 +12,7 @@ from typing import Final, Self
 
 from computerd.contract import closing
 from computerd.opc import address, requests
-from computerd.opc.failure import Failure, one_line
+from computerd.opc.failure import Failure, milliseconds, one_line
 from computerd.opc.handshake import Handshake, Refusal
 from computerd.opc.locate import Place
 from computerd.opc.websocket import BadServerError, Closed, ClosedError, Message, Pinged, WebSocket
@@ -36,11 +37,18 @@ class Lost(Exception):
 
     Attributes:
         code: The close code that the daemon gave, or None.
+        retry_after_ms: How long the daemon wants us to wait, or None.
     """
 
-    def __init__(self, message: str, code: int | None = None) -> None:
+    def __init__(self, message: str, code: int | None = None, retry_after_ms: int | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.retry_after_ms = retry_after_ms
+
+    @property
+    def what(self) -> str:
+        """What happened, without the advice that follows in the next sentence."""
+        return str(self).partition(". ")[0].rstrip(".")
 
 
 class Link:
@@ -194,7 +202,17 @@ def closed(code: int, reason: str) -> Lost:
     said = closing.REASONS[closing.CloseCode(code)] if known else one_line(reason)
     if code == closing.CloseCode.NO_KEY:  # that one is for programs
         said = ""
-    return Lost(f"the daemon closed the connection ({code}{': ' + said if said else ''}). {advice}".rstrip(), code)
+    message = f"the daemon closed the connection ({code}{': ' + said if said else ''}). {advice}".rstrip()
+    return Lost(message, code, _retry_after(reason))
+
+
+def _retry_after(reason: str) -> int | None:
+    """The `retryAfterMs` of a reason that is made for programs."""
+    try:
+        told = json.loads(reason)
+    except ValueError:
+        return None
+    return milliseconds(told.get("retryAfterMs")) if isinstance(told, dict) else None
 
 
 def dial(place: Place) -> Link:

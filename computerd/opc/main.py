@@ -19,6 +19,7 @@ VERBS: Final = {
     "shell": "shell",
     "exec": "shell",
     "sessions": "sessions",
+    "events": "events",
     "schema": "schema",
     "version": "version",
     "completion": "completion",
@@ -31,9 +32,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line. Returns the exit status.
 
     0, 1 for a failure, 2 for wrong usage, 130 after Ctrl-C; `shell` and `exec` instead end with the program's own, or with 255.
+    `events` has 255 for a failure too.
     """
     options = arguments.parse(sys.argv[1:] if argv is None else argv)
-    failed = OWN_FAILURE if options.verb in arguments.TERMINAL_VERBS else FAILURE
+    failed = OWN_FAILURE if options.verb in (*arguments.TERMINAL_VERBS, "events") else FAILURE
     try:
         status = _run(options)
         if sys.stdout is not None:
@@ -64,7 +66,8 @@ def _run(options: Namespace) -> int:
 
 
 def _tell(options: Namespace, failure: Failure) -> None:
-    if getattr(options, "json", False):
+    # in a stream of events, what is no event would be taken for one
+    if getattr(options, "json", False) and options.verb != "events":
         with contextlib.suppress(OSError):
             print(json.dumps(failure.body(), ensure_ascii=False), flush=True)
         return

@@ -11,8 +11,9 @@ from urllib.parse import urlencode
 
 import computerd
 from computerd.contract import limits
+from computerd.contract.errors import Code
 from computerd.opc import address
-from computerd.opc.failure import Failure
+from computerd.opc.failure import LINK_LOST, Failure
 from computerd.opc.locate import Place
 
 MAX_ANSWER: Final = 32 * limits.MIB
@@ -20,16 +21,20 @@ MAX_ANSWER: Final = 32 * limits.MIB
 USER_AGENT: Final = f"opc/{computerd.__version__}"
 """The daemon takes a session's origin from it."""
 
+_PROXY_STATUSES: Final = (502, 503, 504)
+"""What a proxy says for a daemon that does not answer it (RFC 9110, section 15.6)."""
+
 
 class _Connection(HTTPConnection):
     """One to any kind of address."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, seconds: float) -> None:
         super().__init__(place.address.host, place.address.port or None)
         self._place = place
+        self._seconds = seconds
 
     def connect(self) -> None:
-        self.sock: socket.socket = address.connect(self._place.address)
+        self.sock: socket.socket = address.connect(self._place.address, self._seconds)
 
 
 def ask(
@@ -38,18 +43,21 @@ def ask(
     path: str,
     query: Mapping[str, str] | None = None,
     body: Mapping[str, object] | None = None,
+    seconds: float = address.CONNECT_SECONDS,
 ) -> dict[str, Any]:
     """The answer to one request.
 
     Args:
         place: Which daemon.
-        method: `GET` or `POST`.
+        method: `GET`, `POST` or `PATCH`.
         path: Such as `/sessions`.
         query: What follows the question mark.
         body: Sent as JSON.
+        seconds: For a connection to come about, and then for each piece of the answer.
 
     Raises:
-        Failure: The daemon can't be reached, refused, or answered something that it should not.
+        Failure: The daemon can't be reached, refused, or answered something that it should not. With the code `link_lost` it is not
+            known whether the request was carried out.
     """
     route = place.address.path + path + (f"?{urlencode(query)}" if query else "")
     headers = {"Host": place.address.host_header, "User-Agent": USER_AGENT, "Accept": "application/json"}
@@ -57,13 +65,16 @@ def ask(
         headers["Authorization"] = f"Bearer {place.token}"
     if body is not None:
         headers["Content-Type"] = "application/json"
-    connection = _Connection(place)
+    connection = _Connection(place, seconds)
     try:
         connection.request(method, route, None if body is None else json.dumps(body), headers)
         response = connection.getresponse()
         data = response.read(MAX_ANSWER + 1)
     except (OSError, HTTPException) as error:
-        raise address.unreachable(place.address, error) from None
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+        raise Failure(
+            LINK_LOST, f"the connection to {place.address.url} broke before it answered: {why}. Try again."
+        ) from None
     finally:
         connection.close()
     return answer(place, response.status, data)
@@ -86,6 +97,8 @@ def answer(place: Place, status: int, data: bytes) -> dict[str, Any]:
         f"{place.address.url} answered {status}, and not as a daemon does. Check the URL (`opc config show --origin`)."
     )
     failure = Failure.of_body(refusal, strange)
+    if refusal is None and status in _PROXY_STATUSES:
+        failure.code = Code.UNAVAILABLE
     if failure.code == "unauthenticated":
         failure.message += _credential_hint(place, failure.message)
     raise failure

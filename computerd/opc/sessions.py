@@ -14,6 +14,7 @@ from typing import Any, Final
 from computerd.opc import locate, requests, say
 from computerd.opc.failure import Failure, one_line
 from computerd.opc.locate import Place
+from computerd.opc.plain import json_line
 from computerd.opc.say import Say
 
 PAGE: Final = 100
@@ -27,16 +28,24 @@ _STYLES: Final = {"running": "32", "waiting": "33", "suspended": "2"}
 
 
 def run(options: Namespace, env: Mapping[str, str]) -> int:
-    """`opc sessions`.
+    """`opc sessions`, with whatever it is to do.
 
     Raises:
-        Failure: They can't be listed.
+        Failure: It can't be done.
     """
+    if options.action not in (None, "list"):
+        from computerd.opc import session  # noqa: PLC0415  what a list does not need
+
+        return session.run(options, env)
+    return _list(options, env)
+
+
+def _list(options: Namespace, env: Mapping[str, str]) -> int:
     settings = locate.configured(options, env)
     place = locate.locate(settings, env)
     found = listed(place, archived=options.all, limit=options.limit)
     if options.json:
-        print(json.dumps({"sessions": found}, ensure_ascii=False))
+        print(json_line({"sessions": found}))
         return 0
     color = say.colored(sys.stdout, settings.color.value, env)
     for line in table(found, color=color):
@@ -116,6 +125,21 @@ def mine(place: Place, speaker: Say) -> str:
     Raises:
         Failure: The daemon refused.
     """
+    if (found := newest(place, speaker)) is not None:
+        return found
+    created = requests.ask(place, "POST", "/sessions", body={"title": title()}).get("session")
+    if not isinstance(created, dict) or not isinstance(created.get("id"), str):
+        raise Failure("invalid_answer", f"{place.address.url} did not answer with a session. Check the URL.")
+    speaker.note(f"new session {created['id']}")
+    return str(created["id"])
+
+
+def newest(place: Place, speaker: Say) -> str | None:
+    """The id of the caller's newest session that is not archived; None: there is none, or it can't be told who calls.
+
+    Raises:
+        Failure: The daemon refused.
+    """
     member = subject(place.token)
     if member is not None:
         for session in pages(place, archived=False):
@@ -123,11 +147,7 @@ def mine(place: Place, speaker: Say) -> str:
             if isinstance(owner, dict) and owner.get("id") == member and not session.get("archived"):
                 speaker.detail(f"session {session['id']}")
                 return str(session["id"])
-    created = requests.ask(place, "POST", "/sessions", body={"title": title()}).get("session")
-    if not isinstance(created, dict) or not isinstance(created.get("id"), str):
-        raise Failure("invalid_answer", f"{place.address.url} did not answer with a session. Check the URL.")
-    speaker.note(f"new session {created['id']}")
-    return str(created["id"])
+    return None
 
 
 def title() -> str:

@@ -47,16 +47,25 @@ class Known:
         while len(self._records) > self.size or self._characters > self.metadata:
             self._characters -= _weight(self._records.popitem(last=False)[1])
 
-    def advance(self, session_id: str, events: Sequence[Event], status: str | None) -> None:
+    def advance(self, session_id: str, events: Sequence[Event]) -> None:
         """Brings a record up to its newest events, which have been committed."""
         record = self._records.get(session_id)
         # a record that was read after the commit has them already
         if record is None or record.last_seq >= events[-1].seq:
             return
         active_at = datetime.fromisoformat(events[-1].created_at).timestamp()
-        self._records[session_id] = evolve(
-            record, last_seq=events[-1].seq, active_at=active_at, status=status or record.status
-        )
+        self._records[session_id] = evolve(record, last_seq=events[-1].seq, active_at=active_at)
+
+    def trimmed(self, session_id: str, first_seq: int) -> None:
+        """A session's journal begins later now."""
+        record = self._records.get(session_id)
+        if record is not None and record.first_seq < first_seq:
+            self._records[session_id] = evolve(record, first_seq=first_seq)
+
+    def clear(self) -> None:
+        """What is known here is known no longer."""
+        self._records.clear()
+        self._characters = 0
 
 
 def _weight(record: Record) -> int:

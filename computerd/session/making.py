@@ -12,7 +12,7 @@ from computerd.contract.errors import ApiError, Code
 from computerd.contract.events import SessionCreated, SessionStatusChanged
 from computerd.contract.identifiers import SESSION
 from computerd.contract.objects import Actor, Origin, Person, SessionStatus, Settings
-from computerd.contract.params import CreateSession
+from computerd.contract.params import CreateSession, UpdateSession
 from computerd.session.drafts import draft
 from computerd.session.port import Draft, Random, Record, Seconds
 
@@ -54,7 +54,20 @@ def refuse_what_needs_an_agent(params: CreateSession) -> None:
     """Refuses params that only an agent could serve: this release runs none.
 
     Raises:
-        ApiError: `unsupported_model`, `unsupported_effort`, `unsupported_mode`, or `feature_unavailable` for `input`.
+        ApiError: As `refuse_settings`, or `feature_unavailable` for `input`.
+    """
+    refuse_settings(params)
+    if params.input is not UNSET:
+        raise ApiError(
+            Code.FEATURE_UNAVAILABLE, "This server has no agent that could take the input; leave it out.", field="input"
+        )
+
+
+def refuse_settings(params: CreateSession | UpdateSession) -> None:
+    """Refuses settings that no agent here knows.
+
+    Raises:
+        ApiError: `unsupported_model`, `unsupported_effort` or `unsupported_mode`.
     """
     for name, value, code in (
         ("model", params.model, Code.UNSUPPORTED_MODEL),
@@ -63,10 +76,6 @@ def refuse_what_needs_an_agent(params: CreateSession) -> None:
     ):
         if value is not UNSET:
             raise ApiError(code, f"This server has no agent that offers it; leave out {name}.", field=name)
-    if params.input is not UNSET:
-        raise ApiError(
-            Code.FEATURE_UNAVAILABLE, "This server has no agent that could take the input; leave it out.", field="input"
-        )
 
 
 def _hash(params: CreateSession) -> str:

@@ -184,9 +184,7 @@ class Journal(Protocol):
             ApiError: `id_conflict` when a session with that id is there.
         """
 
-    def append(
-        self, session_id: str, drafts: Sequence[Draft], *, patient: bool = False
-    ) -> Awaitable[Sequence[Event]]:
+    def append(self, session_id: str, drafts: Sequence[Draft], *, patient: bool = False) -> Awaitable[Sequence[Event]]:
         """Commits events, in order, with the next `seq` each. Fires after the commit. The fast way for what changes nothing else.
 
         Args:

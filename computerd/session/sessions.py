@@ -1,29 +1,37 @@
-"""The sessions: made, found, and told what happens in them.
+"""The sessions: made, found, followed, and told what happens in them.
 
 A session's status says what its agent does: `starting` and `running` are about turns. A terminal is not a turn, so a session with open
 terminals stays `idle`. Opening a terminal wakes a `suspended` session, in the same commit as the terminal's event.
+
+Everything that is in memory here (records, feeds, waits) follows the journal's commits, of which `committed` hears in order, and not the
+calls that caused them: a caller may have gone, or have been told `unavailable`, by the time its commit is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from attrs import define, field, frozen
 from msgspec import UNSET
-from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from computerd.contract.errors import ApiError, Code
-from computerd.contract.events import SessionStatusChanged, TerminalClosed, TerminalOpened
+from computerd.contract.events import TerminalClosed
 from computerd.contract.identifiers import SESSION
 from computerd.contract.objects import Actor, Event, Origin, Person, Session
 from computerd.contract.params import CreateSession
-from computerd.session import cursors, making
+from computerd.session import changing, cursors, making
 from computerd.session.drafts import draft
+from computerd.session.feed import Feed
+from computerd.session.follower import Follower
+from computerd.session.idleness import Idleness
 from computerd.session.known import Known
-from computerd.session.port import Draft, Journal, Random, Record, Seconds
+from computerd.session.port import Commit, Decision, Journal, Key, Outcome, Random, Record, Seconds
 from computerd.session.snapshot import snapshot
+from computerd.session.tally import Tally
 from computerd.session.waiting import Waiting
+from computerd.terminal.outbox import Outbox
 
 
 @frozen
@@ -65,19 +73,31 @@ class Sessions:
         seconds: The wall clock, in seconds since the epoch.
         random: For ids.
         clock: For waits.
+        tally: Counts those who follow and wait.
+        idleness: When something happened in each session last.
     """
 
     journal: Journal
     seconds: Seconds
     random: Random
     clock: IReactorTime
+    tally: Tally = field(factory=Tally, init=False)
+    idleness: Idleness = field(init=False)
     _known: Known = field(factory=Known, init=False)
     _waiting: Waiting = field(init=False)
-    _waking: dict[str, DeferredLock] = field(factory=dict, init=False)
+    _feeds: dict[str, Feed] = field(factory=dict, init=False)
 
     @_waiting.default
     def _new_waiting(self) -> Waiting:
-        return Waiting(self.clock)
+        return Waiting(self.clock, self.tally)
+
+    @idleness.default
+    def _new_idleness(self) -> Idleness:
+        return Idleness(self.clock)
+
+    def __attrs_post_init__(self) -> None:
+        """Hears of every commit from now on."""
+        self.journal.listen(self)
 
     async def create(self, params: CreateSession, owner: Person, origin: Origin, actor: Actor) -> Created:
         """Makes a session, or finds the one that the same call has made before.
@@ -99,8 +119,7 @@ class Sessions:
             if found is None:
                 raise
             return self._again(found, record)
-        self._known.put(record)
-        return Created(self._snapshot(record), True, making.LAST_SEQ)
+        return Created(self.snapshot(record), True, making.LAST_SEQ)
 
     async def record(self, session_id: str) -> Record:
         """What the journal knows of a session. From memory, when it was used lately.
@@ -110,9 +129,7 @@ class Sessions:
         """
         record = await self._find(session_id)
         if record is None:
-            raise ApiError(
-                Code.SESSION_NOT_FOUND, "There is no such session; list the sessions to see which there are."
-            )
+            raise _unknown()
         return record
 
     async def get(self, session_id: str, min_seq: int = 0) -> Session:
@@ -124,7 +141,7 @@ class Sessions:
         """
         record = await self.record(session_id)
         _refuse_ahead(min_seq, record.last_seq, "minSeq")
-        return self._snapshot(record)
+        return self.snapshot(record)
 
     async def list(self, *, archived: bool, limit: int, cursor: str | None) -> tuple[list[Session], str | None]:
         """Sessions, newest first, and the cursor for the next page or None.
@@ -135,7 +152,7 @@ class Sessions:
         before = None if cursor is None else cursors.decode(cursor)
         page = await self.journal.sessions(archived=archived, limit=limit, before=before)
         more = cursors.encode(page.found[-1].created_at, page.found[-1].id) if page.more else None
-        return [self._snapshot(record) for record in page.found], more
+        return [self.snapshot(record) for record in page.found], more
 
     async def events(self, session_id: str, *, after: int, limit: int, types: Collection[str] | None) -> Page:
         """Events with a number over `after`; of these types, if given. A type that nobody knows matches nothing.
@@ -158,6 +175,60 @@ class Sessions:
             return True
         return await self._waiting.wait(session_id, member, seconds)
 
+    # following
+
+    def follow(self, record: Record, after: int | None, outbox: Outbox, on_end: Callable[[], object]) -> Follower:
+        """Begins to follow a session, whose record was just asked for. Nothing is sent before `Follower.start`.
+
+        Args:
+            record: The session.
+            after: The last event that the client has; None: the newest, so that it gets what comes from now on.
+            outbox: Of its connection.
+            on_end: See `Follower`.
+
+        Raises:
+            ApiError: `cursor_ahead` when `after` is a number that the session has not reached.
+        """
+        _refuse_ahead(0 if after is None else after, record.last_seq, "after")
+        feed = self._feeds.get(record.id)
+        if feed is None:
+            feed = Feed(record.id, record.last_seq, lambda: self._feeds.pop(record.id, None))
+            self._feeds[record.id] = feed
+        sent = record.last_seq if after is None else after
+        return Follower(feed, self.journal, outbox, self.clock, self.tally, sent, on_end)
+
+    def committed(self, commit: Commit) -> None:
+        """See `Listener`."""
+        if commit.record is not None:
+            self._known.put(commit.record)
+        else:
+            self._known.advance(commit.session_id, commit.events)
+        feed = self._feeds.get(commit.session_id)
+        if feed is not None:
+            feed.committed(commit.events)
+        self._waiting.wake(commit.session_id)
+        self.idleness.touch(commit.session_id)
+
+    def renewed(self) -> None:
+        """See `Listener`."""
+        self._known.clear()
+        for feed in tuple(self._feeds.values()):
+            feed.renewed(self.journal.log_epoch, feed.last_seq + 1)
+        self._waiting.wake_all()
+
+    def trimmed(self, first: Mapping[str, int]) -> None:
+        """The journal of these sessions begins later now."""
+        for session_id, first_seq in first.items():
+            self._known.trimmed(session_id, first_seq)
+
+    # changes
+
+    async def decide(self, session_id: str, decision: Decision, key: Key | None = None) -> Outcome:
+        """Commits what `decision` makes of the session. See `Journal.decide`."""
+        if not SESSION.matches(session_id):
+            raise _unknown()
+        return await self.journal.decide(session_id, decision, key=key)
+
     async def terminal_opened(self, session_id: str, terminal_id: str, command: str | None, actor: Actor) -> None:
         """Commits `terminal.opened`; also that the session is awake, if it was suspended.
 
@@ -167,24 +238,13 @@ class Sessions:
         Raises:
             ApiError: `session_not_found`; `feature_unavailable` when it is archived; `unavailable` when the journal takes nothing now.
         """
-        opened = draft(TerminalOpened(terminal_id=terminal_id, command=command), actor)
-        if (await self._not_archived(session_id)).status != "suspended":
-            await self._append_opened(session_id, terminal_id, [opened])
-            return
-        # one after the other, so that only the first one wakes it
-        lock = self._waking.setdefault(session_id, DeferredLock())
-        await lock.acquire()
-        try:
-            record = await self._not_archived(session_id)
-            if record.status == "suspended":
-                awake = draft(SessionStatusChanged(from_="suspended", to="idle"), actor)
-                await self._append_opened(session_id, terminal_id, [awake, opened], status="idle")
-            else:
-                await self._append_opened(session_id, terminal_id, [opened])
-        finally:
-            lock.release()
-            if not lock.locked:
-                self._waking.pop(session_id, None)
+
+        def late(events: Sequence[Event]) -> None:
+            closing = Deferred.fromCoroutine(self.terminal_closed(session_id, terminal_id, None))
+            # it fails only when the journal stops, and its next start closes the terminal
+            closing.addErrback(lambda _: None)
+
+        await self.journal.decide(session_id, changing.open_terminal(terminal_id, command, actor), late=late)
 
     async def terminal_closed(self, session_id: str, terminal_id: str, exit_code: int | None) -> None:
         """Commits `terminal.closed`, however long the disk takes. `exit_code` is None after a signal.
@@ -193,28 +253,7 @@ class Sessions:
             ApiError: `unavailable` when the journal stops first: its next start closes the terminal.
         """
         closed = draft(TerminalClosed(terminal_id=terminal_id, exit_code=exit_code))
-        self._committed(session_id, await self.journal.append(session_id, [closed], patient=True), None)
-
-    async def _not_archived(self, session_id: str) -> Record:
-        record = await self.record(session_id)
-        refuse_archived(record)
-        return record
-
-    async def _append_opened(
-        self, session_id: str, terminal_id: str, drafts: Sequence[Draft], status: str | None = None
-    ) -> None:
-        def late(events: Sequence[Event]) -> None:
-            self._committed(session_id, events, status)
-            closing = Deferred.fromCoroutine(self.terminal_closed(session_id, terminal_id, None))
-            # it fails only when the journal stops, and its next start closes the terminal
-            closing.addErrback(lambda _: None)
-
-        events = await self.journal.append(session_id, drafts, status=status, late=late)
-        self._committed(session_id, events, status)
-
-    def _committed(self, session_id: str, events: Sequence[Event], status: str | None) -> None:
-        self._known.advance(session_id, events, status)
-        self._waiting.wake(session_id)
+        await self.journal.append(session_id, [closed], patient=True)
 
     async def _find(self, session_id: str) -> Record | None:
         record = self._known.get(session_id)
@@ -227,20 +266,15 @@ class Sessions:
     def _again(self, found: Record, wanted: Record) -> Created:
         if found.owner.id != wanted.owner.id or found.body_hash != wanted.body_hash:
             raise ApiError(Code.ID_CONFLICT, "There is another session with this id; choose another id.", field="id")
-        return Created(self._snapshot(found), False, making.LAST_SEQ)
+        return Created(self.snapshot(found), False, making.LAST_SEQ)
 
-    def _snapshot(self, record: Record) -> Session:
+    def snapshot(self, record: Record) -> Session:
+        """The session as the API shows it. May be called on the journal's thread too."""
         return snapshot(record, self.journal.log_epoch, self.seconds())
 
 
-def refuse_archived(record: Record) -> None:
-    """Refuses work on a session that is archived.
-
-    Raises:
-        ApiError: `feature_unavailable`.
-    """
-    if record.archived:
-        raise ApiError(Code.FEATURE_UNAVAILABLE, "The session is archived; take it out of the archive first.")
+def _unknown() -> ApiError:
+    return ApiError(Code.SESSION_NOT_FOUND, "There is no such session; list the sessions to see which there are.")
 
 
 def _refuse_ahead(seq: int, last_seq: int, name: str) -> None:

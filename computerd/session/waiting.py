@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from computerd.contract.errors import ApiError, Code
+from computerd.session.tally import Tally
 
 MAX_WAITING: Final = 100
 """Waits of one member at a time."""
@@ -20,9 +21,11 @@ class Waiting:
 
     Attributes:
         clock: For time limits.
+        tally: Counts those who wait.
     """
 
     clock: IReactorTime
+    tally: Tally
     _waits: dict[str, set[Deferred[bool]]] = field(factory=dict, init=False)
     _members: dict[str, int] = field(factory=dict, init=False)
 
@@ -33,6 +36,7 @@ class Waiting:
             ApiError: `rate_limited`: the member has `MAX_WAITING` waits already.
         """
         if self._members.get(member, 0) >= MAX_WAITING:
+            self.tally.refused += 1
             raise ApiError(
                 Code.RATE_LIMITED,
                 f"You have {MAX_WAITING} requests waiting; end one of them first.",
@@ -42,6 +46,7 @@ class Waiting:
         timer = self.clock.callLater(seconds, news.callback, False)
         self._waits.setdefault(session_id, set()).add(news)
         self._members[member] = self._members.get(member, 0) + 1
+        self.tally.waiting += 1
         try:
             return await news
         finally:
@@ -55,11 +60,17 @@ class Waiting:
             if not news.called:
                 news.callback(True)
 
+    def wake_all(self) -> None:
+        """What everybody waits for may never come."""
+        for session_id in tuple(self._waits):
+            self.wake(session_id)
+
     def _forget(self, session_id: str, member: str, news: Deferred[bool]) -> None:
         waits = self._waits[session_id]
         waits.discard(news)
         if not waits:
             del self._waits[session_id]
+        self.tally.waiting -= 1
         self._members[member] -= 1
         if not self._members[member]:
             del self._members[member]

@@ -11,6 +11,7 @@ from typing import Any
 from attrs import frozen
 
 from computerd.api.dispatch import Api
+from computerd.api.following import Following
 from computerd.api.terminals import Terminals
 from computerd.config import trust
 from computerd.config.errors import ConfigError
@@ -23,10 +24,17 @@ from computerd.net import keyring, keys
 from computerd.net.credentials import Credentials
 from computerd.net.keyring import KeyRing
 from computerd.net.local import KID, LocalSocket
+from computerd.net.roster import Roster
 from computerd.net.service import NetService
 from computerd.net.signer import Signer
+from computerd.net.tally import Tally as NetTally
+from computerd.session.lifecycle import Lifecycle
+from computerd.session.retention import Retention
 from computerd.session.sessions import Sessions
+from computerd.tap.gauges import Gauges, Scrapes
+from computerd.tap.lag import Lag
 from computerd.terminal.slots import Slots
+from computerd.terminal.traffic import Traffic
 
 
 @frozen
@@ -53,6 +61,9 @@ class Parts:
     journal: Journal
     spawner: HostSpawner
     net: NetService
+    scrapes: Scrapes
+    lifecycle: Lifecycle
+    retention: Retention
 
 
 def assemble(config: Config, around: Surroundings, journal_failed: Callable[[], None]) -> Parts:
@@ -70,12 +81,27 @@ def assemble(config: Config, around: Surroundings, journal_failed: Callable[[], 
     terminals = Terminals(
         sessions, spawner, Slots(), reactor.seconds, random, lambda function: reactor.callLater(0, function)
     )
+    lifecycle = Lifecycle(sessions, terminals, reactor, config.sessions.idle_suspend)
+    retention = Retention(sessions, reactor, config.journal.keep_events, config.journal.keep_days)
+    following = Following(sessions, lifecycle, lambda function: reactor.callLater(0, function))
     credentials = Credentials(keys_now, journal.revocations, wall)
     signer = Signer.ephemeral(KID, random)
+    roster, tally, traffic = Roster(), NetTally(), Traffic()
+    gauges = Gauges(
+        started=wall(),
+        net=tally,
+        connections=lambda: roster.open,
+        traffic=traffic,
+        sessions=sessions.tally,
+        journal=journal.tally,
+        stalled=lambda: journal.stalled,
+        lag=Lag(reactor),
+    )
+    scrapes = Scrapes(gauges)
     net = NetService(
         reactor=reactor,
         endpoints=config.listen,
-        front=Api(sessions, terminals, reactor.seconds),
+        front=Api(sessions, lifecycle, following, terminals, reactor.seconds),
         keys=keys_now,
         credentials=credentials,
         allowed_origins=config.allowed_origins,
@@ -83,8 +109,13 @@ def assemble(config: Config, around: Surroundings, journal_failed: Callable[[], 
         local=LocalSocket(config.local_socket, signer, credentials, _local_names(around.uid), wall, random),
         clock=wall,
         random=random,
+        metrics=None if config.metrics.serve == "off" else scrapes,
+        metrics_everywhere=config.metrics.serve == "everywhere",
+        traffic=traffic,
+        tally=tally,
+        roster=roster,
     )
-    return Parts(journal, spawner, net)
+    return Parts(journal, spawner, net, scrapes, lifecycle, retention)
 
 
 def prepare_folders(config: Config) -> None:

@@ -99,6 +99,8 @@ class Daemon(Service):
         # an agent's user that can't be used is said now, and not to the first who opens a terminal
         parts.spawner.account("")
         await parts.journal.start()
+        await parts.lifecycle.start()
+        parts.retention.start()
         await parts.net.listen()
         signal.signal(signal.SIGHUP, lambda number, frame: self._soon(self.reload))
         # what is there now stays: collections need not walk it, nor touch pages that a fork (on an old kernel) would have to copy
@@ -185,9 +187,12 @@ class Daemon(Service):
             # of the ten seconds, the last two are the journal's
             await self._until(began + limits.SHUTDOWN_SECONDS - 2, self._hang_up(parts))
             await self._until(began + limits.SHUTDOWN_SECONDS - 0.5, parts.journal.stop())
+            parts.scrapes.stop()
         self.notifier.starve()
 
     async def _hang_up(self, parts: Parts) -> None:
+        parts.lifecycle.stop()
+        parts.retention.stop()
         await parts.net.stop_accepting()
         await parts.spawner.shutdown()
         await parts.net.close_all()

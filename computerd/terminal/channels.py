@@ -6,6 +6,7 @@ from attrs import define, field
 
 from computerd.contract.errors import ApiError, Code
 from computerd.terminal.terminal import State, Terminal
+from computerd.terminal.traffic import Traffic
 
 
 @define(eq=False)
@@ -18,11 +19,13 @@ class Channels:
         strays: Frames that came for a channel that is not, or no longer, there.
         dropped: Bytes of input that were over a terminal's limit.
         closed: The connection has ended; nothing may be added.
+        traffic: Counts the same, and more, over all connections.
     """
 
     strays: int = 0
     dropped: int = 0
     closed: bool = False
+    traffic: Traffic = field(factory=Traffic)
     _next: int = field(default=1, init=False)
     _by_channel: dict[int, Terminal] = field(factory=dict, init=False)
     _by_id: dict[str, Terminal] = field(factory=dict, init=False)
@@ -55,14 +58,19 @@ class Channels:
         terminal = self._by_channel.get(channel)
         if terminal is None:
             self.strays += 1
+            self.traffic.stray_frames += 1
         elif not terminal.input(data):
             self.dropped += len(data)
+            self.traffic.dropped_bytes += len(data)
             self._over_limit = terminal
 
     def over_limit(self) -> int | None:
         """Milliseconds to wait when input was dropped since the last request, else None. Asking clears it."""
         terminal, self._over_limit = self._over_limit, None
-        return None if terminal is None else terminal.budget.wait_ms(terminal.budget.burst / 16)
+        if terminal is None:
+            return None
+        self.traffic.refused += 1
+        return terminal.budget.wait_ms(terminal.budget.burst / 16)
 
     def open_terminal(self, terminal_id: str) -> Terminal:
         """The terminal with that id.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -22,6 +23,13 @@ class Outbox(Protocol):
 
         Returns:
             False when the transport is full: give no more, and `source.resume` will be called once when there is room.
+        """
+
+    def messages(self, texts: Sequence[bytes], source: Waiting) -> bool:
+        """Sends text messages that can be held back, one after the other. Always takes them; they should not be many times 64 KiB together.
+
+        Returns:
+            As `frame`.
         """
 
     def forget(self, source: Waiting) -> None:

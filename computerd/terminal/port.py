@@ -87,3 +87,9 @@ class Spawner(Protocol):
         Raises:
             ApiError: `computer_not_set_up` or `computer_unavailable`, with nothing left behind.
         """
+
+    def end_session(self, session_id: str) -> Awaitable[None]:
+        """Ends all that runs in a session: hangs up its processes, gives up those that are starting, kills what is left behind.
+
+        Fires when it is done, at the latest 6 s later; never fails.
+        """

@@ -26,6 +26,7 @@ from computerd.contract.results import TerminalExited
 from computerd.terminal.budget import Budget
 from computerd.terminal.outbox import Outbox
 from computerd.terminal.port import Process, Stream
+from computerd.terminal.traffic import Traffic
 
 
 class State(Enum):
@@ -47,6 +48,7 @@ class Terminal:
         error_channel: Its standard error; None on a tty.
         budget: Of its input, in bytes.
         on_gone: Called with the terminal and its exit code once it is gone.
+        traffic: Counts what it carries.
     """
 
     id: str
@@ -57,6 +59,7 @@ class Terminal:
     process: Process
     budget: Budget
     on_gone: Callable[[Terminal, int | None], None]
+    traffic: Traffic = field(factory=Traffic)
     state: State = State.OPEN
     _discarding: bool = field(default=False, init=False)
 
@@ -75,7 +78,10 @@ class Terminal:
         """Gives `data` to the program. False: it was over the limit, and dropped whole."""
         if self.state is not State.OPEN or not data:
             return True
-        return self.budget.take(len(data)) and self.process.write(data)
+        if self.budget.take(len(data)) and self.process.write(data):
+            self.traffic.input_bytes += len(data)
+            return True
+        return False
 
     def resize(self, columns: int, rows: int) -> None:
         """Sets the size of the pseudo-terminal.
@@ -119,6 +125,7 @@ class Terminal:
         channel = self.channel
         if stream is Stream.ERROR and self.error_channel is not None:
             channel = self.error_channel
+        self.traffic.output_bytes += len(data)
         return self.outbox.frame(channel, data, self)
 
     def ended(self, exit_code: int | None, signal: str | None) -> None:

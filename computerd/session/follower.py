@@ -1,0 +1,276 @@
+"""One client that follows one session: every event after a number, once, in order.
+
+Theory. A follower gives messages to its connection's outbox and knows three numbers: `sent`, the last one given; `acked`, the last one that
+the client has said it has; and the feed's newest. It is in one of these states:
+
+    READY     attached; its attach is not answered yet
+    REPLAY    a page of the journal is being read
+    LIVE      `sent` is the newest: what is committed goes out at once
+    HELD      the outbox was full: nothing is given until it has room
+    FULL      as much history as may be unacknowledged has been given: the next acknowledgement goes on
+    ENDED     detached
+
+    READY → REPLAY or LIVE on `start`;  REPLAY → LIVE, HELD or FULL with the page;  LIVE → HELD;  HELD → LIVE or REPLAY;  FULL → REPLAY;
+    any → ENDED
+
+Nothing is kept for a client that does not read: the journal has it all, and a follower that was HELD reads on from there. So a frozen client
+costs two numbers. It is detached as `too_far_behind` when what it has not acknowledged is more than the limits allow: what was committed since it attached, and
+once it has been LIVE also what it was given before. The history that was there at its attach does not count while it is replayed, because its pace is the
+client's own; but a client that acknowledges nothing for `ACK_SECONDS` while FULL is detached too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import Final, Literal, TypeAlias
+
+from attrs import define, field
+from msgspec import UNSET
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+from computerd.contract import limits
+from computerd.contract.errors import ApiError
+from computerd.contract.objects import Event
+from computerd.contract.results import SessionDetached
+from computerd.session.feed import Feed, message
+from computerd.session.port import Journal
+from computerd.session.tally import Tally
+from computerd.terminal.outbox import Outbox
+
+PAGE_EVENTS: Final = 500
+"""Read from the journal at a time."""
+GIVE_BYTES: Final = 64 * limits.KIB
+"""Given to the outbox at a time: what one client holds up others by."""
+ACK_SECONDS: Final = 30.0
+"""That a client has to acknowledge something of what it was given, when that is all that it may be given."""
+
+Reason: TypeAlias = Literal["too_far_behind", "access_lost", "epoch_changed", "unavailable"]
+
+
+class State(Enum):
+    """Where a follower is in its life."""
+
+    READY = auto()
+    REPLAY = auto()
+    LIVE = auto()
+    HELD = auto()
+    FULL = auto()
+    ENDED = auto()
+
+
+@define(eq=False)
+class Follower:
+    """An attached session of one connection. The `Waiting` that the outbox holds back, and the feed's `Subscriber`.
+
+    Attributes:
+        feed: Of the session.
+        journal: Where the past is.
+        outbox: Of the connection.
+        clock: For the wait for acknowledgements.
+        tally: Counts.
+        sent: The last event that was given to the outbox; at first the one after which the client wants all.
+        on_end: Called once when it ends by itself, after the client was told.
+        state: Where it is.
+        acked: The last event that the client has acknowledged, or had before.
+    """
+
+    feed: Feed
+    journal: Journal
+    outbox: Outbox
+    clock: IReactorTime
+    tally: Tally
+    sent: int
+    on_end: Callable[[], object]
+    state: State = field(default=State.READY, init=False)
+    acked: int = field(init=False)
+    _floor: int = field(init=False)
+    _limit_seq: int = field(default=0, init=False)
+    _limit_total: int = field(default=0, init=False)
+    _pages: deque[tuple[int, int]] = field(factory=deque, init=False)
+    _page_bytes: int = field(default=0, init=False)
+    _backlog: deque[Event] = field(factory=deque, init=False)
+    _reading: Deferred[None] | None = field(default=None, init=False)
+    _timer: IDelayedCall | None = field(default=None, init=False)
+    _begun: bool = field(default=False, init=False)
+    _caught_up: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Joins the feed: from here on nothing is missed."""
+        self.acked = self.sent
+        self._floor = self.feed.last_seq
+        self._measure()
+        self.feed.join(self)
+        self.tally.attached += 1
+
+    @property
+    def session_id(self) -> str:
+        """Which session."""
+        return self.feed.session_id
+
+    def start(self) -> None:
+        """The attach has been answered: events may go out."""
+        if self.state is State.READY:
+            self._go_on()
+
+    def ack(self, seq: int) -> None:
+        """The client has every event up to `seq`. A number that it can't have, or had before, is passed over."""
+        if not self.acked < seq <= self.sent:
+            return
+        self.acked = seq
+        while self._pages and self._pages[0][0] <= seq:
+            self._page_bytes -= self._pages.popleft()[1]
+        self._measure()
+        if self.state is State.FULL and not self._full:
+            self._stop_waiting()
+            self._go_on()
+
+    def detach(self) -> None:
+        """The client does not want it any longer, or has gone."""
+        if self.state is State.ENDED:
+            return
+        self.state = State.ENDED
+        self.tally.attached -= 1
+        self.outbox.forget(self)
+        self.feed.leave(self)
+        self._stop_waiting()
+        self._backlog.clear()
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.cancel()
+
+    # what the feed says
+
+    def news(self, messages: Sequence[bytes]) -> None:
+        """See `Subscriber`."""
+        if self.feed.last_seq > self._limit_seq or self.feed.total > self._limit_total:
+            self._end("too_far_behind")
+        elif self.state is State.LIVE:
+            self._give(messages, self.feed.last_seq)
+
+    def lost(self) -> None:
+        """See `Subscriber`."""
+        if self.state is State.LIVE:
+            self._go_on()
+
+    def renewed(self, log_epoch: str, first_seq: int) -> None:
+        """See `Subscriber`."""
+        self._end("epoch_changed", log_epoch, first_seq)
+
+    # what the outbox says
+
+    def resume(self) -> None:
+        """There is room again."""
+        if self.state is State.HELD:
+            self._go_on()
+
+    # going on
+
+    def _go_on(self) -> None:
+        """Gives what is at hand, and gets more."""
+        while True:
+            if self._backlog:
+                if not self._give_backlog():
+                    return
+            elif self.sent >= self.feed.last_seq:
+                self.state = State.LIVE
+                self._begun = self._caught_up = True
+                self._measure()
+                return
+            elif self._full:
+                self.state = State.FULL
+                self._timer = self.clock.callLater(ACK_SECONDS, self._end, "too_far_behind")
+                return
+            else:
+                tail = self.feed.tail(self.sent)
+                if tail is None:
+                    self.state = State.REPLAY
+                    self._reading = ensureDeferred(self._read())
+                    return
+                self._note(tail)
+                if not self._give(tail, self.feed.last_seq):
+                    return
+
+    def _give(self, messages: Sequence[bytes], seq: int) -> bool:
+        """Gives messages up to that number. False: the outbox has no room for more."""
+        self.sent = seq
+        self.tally.delivered += len(messages)
+        if self.outbox.messages(messages, self):
+            return True
+        self.state = State.HELD
+        return False
+
+    def _give_backlog(self) -> bool:
+        """Gives some of the page that was read."""
+        messages: list[bytes] = []
+        size = 0
+        while self._backlog and size < GIVE_BYTES:
+            messages.append(message(self._backlog.popleft()))
+            size += len(messages[-1])
+        self._note(messages)
+        return self._give(messages, self.sent + len(messages))
+
+    def _note(self, messages: Sequence[bytes]) -> None:
+        """These are given next. What is history is counted here; the feed counts the rest for everybody."""
+        history = messages[: max(0, self._floor - self.sent)]
+        if history:
+            size = sum(map(len, history))
+            self._pages.append((self.sent + len(history), size))
+            self._page_bytes += size
+
+    async def _read(self) -> None:
+        """Gets a page of what comes after `sent`."""
+        try:
+            page = await self.journal.events(self.session_id, after=self.sent, limit=PAGE_EVENTS, types=None)
+        except ApiError:
+            self._end("unavailable")
+            return
+        if self.state is not State.REPLAY:
+            return
+        if not page.found or (self._begun and page.found[0].seq != self.sent + 1):
+            # what it was about to read has been removed for being old
+            self._end("too_far_behind")
+            return
+        if not self._begun:
+            # the history begins later than the client asked for, which `epochStartSeq` has told it
+            self._begun = True
+            self.sent = self.acked = page.found[0].seq - 1
+        self._backlog.extend(page.found)
+        self._go_on()
+
+    # limits
+
+    @property
+    def _full(self) -> bool:
+        """Whether as much as may be unacknowledged has been given."""
+        return self.sent - self.acked >= limits.MAX_BACKLOG_EVENTS or self._page_bytes >= limits.MAX_BACKLOG_BYTES
+
+    def _measure(self) -> None:
+        """Works out at which number, and at which total of the feed, it is too far behind."""
+        since = max(self.acked, self._floor)
+        base, given = (self.acked, self._page_bytes) if self._caught_up else (since, 0)
+        self._limit_seq = base + limits.MAX_BACKLOG_EVENTS
+        self._limit_total = self.feed.total_at(since) + limits.MAX_BACKLOG_BYTES - given
+
+    def _stop_waiting(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None and timer.active():
+            timer.cancel()
+
+    def _end(self, reason: Reason, log_epoch: str | None = None, first_seq: int | None = None) -> None:
+        if self.state is State.ENDED:
+            return
+        self.detach()
+        self.tally.detached[reason] = self.tally.detached.get(reason, 0) + 1
+        self.outbox.notify(
+            "session.detached",
+            SessionDetached(
+                session_id=self.session_id,
+                reason=reason,
+                log_epoch=UNSET if log_epoch is None else log_epoch,
+                epoch_start_seq=UNSET if first_seq is None else first_seq,
+            ),
+        )
+        self.on_end()

@@ -1,0 +1,143 @@
+"""A session's way through its life: changed, suspended, resumed, archived; put to sleep when nothing happens in it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import define, field
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from computerd.contract.errors import ApiError, Code
+from computerd.contract.objects import Actor
+from computerd.contract.params import UpdateSession
+from computerd.session import changing
+from computerd.session.port import Key, Outcome, Processes, Record
+from computerd.session.sessions import Sessions
+
+_AT_ONCE: Final = 20
+"""Sessions that are put to sleep in a row before others get their turn."""
+_PAGE: Final = 1000
+_MAX_PERIOD: Final = 60.0
+"""Seconds between two looks for quiet sessions, at most."""
+
+
+@define(eq=False)
+class Lifecycle:
+    """The use cases.
+
+    Attributes:
+        sessions: All sessions.
+        processes: What runs in them.
+        clock: Monotonic, for the look for quiet sessions.
+        idle_seconds: After which a session in which nothing happens is suspended; 0: never.
+    """
+
+    sessions: Sessions
+    processes: Processes
+    clock: IReactorTime
+    idle_seconds: float = 0.0
+    _timer: IDelayedCall | None = field(default=None, init=False)
+    _sweep: Deferred[None] | None = field(default=None, init=False)
+    _running: bool = field(default=False, init=False)
+    _log: Logger = field(factory=Logger, init=False)
+
+    async def update(self, params: UpdateSession, actor: Actor, key: Key | None) -> Outcome:
+        """Changes title, speed, metadata or `archived`. Archiving ends what runs in the session first.
+
+        Raises:
+            ApiError: `session_not_found`, `idempotency_conflict`, or `unavailable` when the journal takes nothing now.
+        """
+        record = await self.sessions.record(params.session_id)
+        if params.archived is True and not record.archived and not await self._answered(key):
+            await self.processes.end(record.id)
+        return await self.sessions.decide(record.id, changing.update(params, actor), key)
+
+    async def suspend(self, session_id: str, actor: Actor, key: Key | None, *, if_idle: bool) -> Outcome:
+        """Ends what runs in a session, and lets it sleep. One that sleeps already stays as it is.
+
+        Raises:
+            ApiError: As `update`; `session_busy` with `if_idle` when a terminal is open.
+        """
+        record = await self.sessions.record(session_id)
+        if record.status != "suspended" and not await self._answered(key):
+            if if_idle:
+                self._refuse_busy(record)
+            await self.processes.end(record.id)
+        return await self.sessions.decide(record.id, changing.suspend("requested", actor), key)
+
+    async def resume(self, session_id: str, actor: Actor, key: Key | None) -> Outcome:
+        """Makes a suspended session ready again. Any other stays as it is.
+
+        Raises:
+            ApiError: As `update`; `feature_unavailable` when it is archived.
+        """
+        return await self.sessions.decide(session_id, changing.resume(actor), key)
+
+    async def _answered(self, key: Key | None) -> bool:
+        """Whether the same was asked before: then nothing is to be done again."""
+        if key is None:
+            return False
+        return await self.sessions.journal.answered(key.member, key.method, key.key, key.digest) is not None
+
+    def _refuse_busy(self, record: Record) -> None:
+        if self.processes.busy(record.id) or record.status != "idle":
+            raise ApiError(Code.SESSION_BUSY, "The session has an open terminal: close it, or suspend without ifIdle.")
+
+    # idle sessions
+
+    async def start(self) -> None:
+        """Begins to look for quiet sessions, if it is to."""
+        if not self.idle_seconds:
+            return
+        self._running = self.sessions.idleness.watched = True
+        after = ""
+        while True:
+            page = await self.sessions.journal.awake(limit=_PAGE, after=after)
+            self.sessions.idleness.found(page)
+            if len(page) < _PAGE:
+                break
+            after = page[-1]
+        self._plan()
+
+    def stop(self) -> None:
+        """Looks no more."""
+        self._running = False
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        if self._sweep is not None:
+            self._sweep.cancel()
+
+    def _plan(self) -> None:
+        if self._running:
+            self._timer = self.clock.callLater(min(_MAX_PERIOD, self.idle_seconds / 4), self._look)
+
+    def _look(self) -> None:
+        self._sweep = ensureDeferred(self._put_to_sleep())
+        self._sweep.addCallback(lambda _: self._plan())
+        self._sweep.addErrback(self._failed)
+
+    def _failed(self, failure: Failure) -> None:
+        if not isinstance(failure.value, CancelledError):
+            self._log.failure("quiet sessions were not suspended", failure)
+
+    async def _put_to_sleep(self) -> None:
+        while quiet := self.sessions.idleness.quiet(self.idle_seconds, _AT_ONCE):
+            for session_id in quiet:
+                try:
+                    await self._suspend_quiet(session_id)
+                except ApiError:
+                    # the journal takes nothing now: the next look tries again
+                    self.sessions.idleness.touch(session_id)
+
+    async def _suspend_quiet(self, session_id: str) -> None:
+        record = await self.sessions.record(session_id)
+        if record.status == "suspended":
+            return
+        if self.processes.busy(session_id) or record.status != "idle":
+            self.sessions.idleness.touch(session_id)
+            return
+        await self.processes.end(session_id)
+        await self.sessions.decide(session_id, changing.suspend("idle", None))
