@@ -8,7 +8,7 @@ from attrs import Factory, define, field
 from twisted.internet.defer import Deferred, fail, succeed
 
 from computerd.contract import limits
-from computerd.contract.errors import ApiError
+from computerd.contract.errors import ApiError, Code
 from computerd.terminal.port import Process, Start, Stream, Watcher
 
 _CHUNK = limits.MAX_FRAME_BYTES - limits.CHANNEL_BYTES
@@ -135,11 +135,15 @@ class FakeSpawner:
         spawned: Every process, oldest first.
         error: What the next spawn fails with, if anything.
         slow: Spawns wait until a test calls `release`.
+        sessions_ended: Of which sessions the end was asked for.
+        ending: A list: then the ends wait in it until a test fires them; None: each is over at once.
     """
 
     spawned: list[FakeProcess] = Factory(list)
     error: ApiError | None = None
     slow: bool = False
+    sessions_ended: list[str] = Factory(list)
+    ending: list[Deferred[None]] | None = None
     _held: list[tuple[Deferred[Process], FakeProcess]] = Factory(list)
 
     def spawn(self, start: Start) -> Deferred[Process]:
@@ -162,3 +166,19 @@ class FakeSpawner:
         else:
             self.spawned.append(process)
             held.callback(process)
+
+    def end_session(self, session_id: str) -> Deferred[None]:
+        """See `Spawner`: what runs is hung up, and its program decides what that comes to; what is starting fails."""
+        self.sessions_ended.append(session_id)
+        for process in self.spawned:
+            if process.start_data.session_id == session_id:
+                process.hang_up()
+        for held, process in list(self._held):
+            if process.start_data.session_id == session_id:
+                self._held.remove((held, process))
+                held.errback(ApiError(Code.COMPUTER_UNAVAILABLE, "The session is being suspended."))
+        if self.ending is None:
+            return succeed(None)
+        done: Deferred[None] = Deferred()
+        self.ending.append(done)
+        return done

@@ -77,8 +77,8 @@ class CgroupTests(CgroupCase):
         process.hang_up()
         await recorder.finish()
         self.assertEqual(1, self.inside())
-        self.spawner.kill_session(SESSION_ID)
-        await until(lambda: self.inside() == 0, "it is killed")
+        await self.spawner.end_session(SESSION_ID)
+        await until(lambda: self.inside() == 0, "it is killed", 2)
         await self.run_command("true")
         await until(lambda: self.folders() == ["main"], "the folders are removed", 2)
 
