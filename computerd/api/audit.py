@@ -13,9 +13,9 @@ class Entry:
 
     Attributes:
         at: Seconds since the epoch.
-        action: What was done: a method's name, or `credential.refused`, `connection.opened`, `terminal.closed`, `token.created`, `token.revoked`, `key.created`,
-            `config.loaded`, `daemon.started`, `daemon.stopped`.
-        result: `ok`, or the code of the refusal.
+        action: What was done: a method's name, or `credential.refused`, `connection.opened`, `connection.closed`, `terminal.closed`, `token.created`,
+            `token.revoked`, `key.created`, `key.loaded`, `key.changed`, `config.loaded`, `daemon.started`, `daemon.stopped`.
+        result: `ok`, or the code of the refusal; of `credential.refused` why it was, of `connection.closed` the close code that it was ended with.
         member: Who; None: nobody known.
         token_id: The credential's `jti`, or None.
         session_id: On which session, or None.
@@ -37,5 +37,14 @@ class Audit(Protocol):
     """Takes rows."""
 
     def note(self, entry: Entry) -> None:
-        """Writes a row down soon: it is on the disk within a second, while the disk works. Never waits and never fails: rows that a broken disk
-        does not take are counted and said in the log."""
+        """Writes a row down soon: it is on the disk within a second, while the disk works.
+
+        Never waits and never fails: rows that a broken disk does not take are counted and said in the log.
+        """
+
+
+class Nowhere:
+    """An `Audit` that keeps nothing: for parts that stand alone."""
+
+    def note(self, entry: Entry) -> None:
+        """Forgets it."""

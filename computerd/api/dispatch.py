@@ -15,6 +15,7 @@ from computerd.api.connection import Connection
 from computerd.api.following import Following
 from computerd.api.front import Answer
 from computerd.api.terminals import Terminals
+from computerd.api.trail import NOWHERE, Trail
 from computerd.contract import objects, results
 from computerd.contract.access import RULES
 from computerd.contract.errors import ApiError, Code
@@ -37,6 +38,7 @@ class Api:
 
     Attributes:
         seconds: A monotonic clock.
+        trail: Is told what was called to change something.
     """
 
     sessions: Sessions
@@ -44,6 +46,7 @@ class Api:
     following: Following
     terminals: Terminals
     seconds: Callable[[], float]
+    trail: Trail = NOWHERE
     _work: Mapping[str, Work] = field(init=False)
     _socket_work: Mapping[str, SocketWork] = field(init=False)
 
@@ -97,6 +100,17 @@ class Api:
         self, method: Method, params: Struct, caller: Caller, connection: Connection | None, arrived: float
     ) -> Answer:
         """See `Front`."""
+        try:
+            answer = await self._carry_out(method, params, caller, connection, arrived)
+        except Exception as error:
+            self.trail.note_call(method, params, caller, connection, error)
+            raise
+        self.trail.note_call(method, params, caller, connection, answer.result)
+        return answer
+
+    async def _carry_out(
+        self, method: Method, params: Struct, caller: Caller, connection: Connection | None, arrived: float
+    ) -> Answer:
         if connection is not None:
             _check_input_limit(connection)
         access.check_scope(method.access, caller)

@@ -1,6 +1,7 @@
 """`sessions.attach`, `sessions.detach` and `sessions.ack`.
 
-The answer to an attach precedes its first event: the follower is made with the answer, so that nothing is missed, and starts in the reactor's next turn.
+The answer to an attach precedes its first event: the follower is made with the answer, so that nothing is missed, and starts in the reactor's
+next turn.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from computerd.api import access
 from computerd.api.caller import Caller
 from computerd.api.connection import Connection
 from computerd.contract import objects, results
-from computerd.contract.access import Scope
-from computerd.contract.errors import ApiError, Code, invalid
+from computerd.contract.access import PARAM_SCOPES
+from computerd.contract.errors import ApiError, Code
 from computerd.contract.params import Attach, OfSession
+from computerd.contract.rules import check_attach
 from computerd.session.lifecycle import Lifecycle
 from computerd.session.port import Record
 from computerd.session.sessions import Sessions
@@ -40,14 +42,15 @@ class Following:
     async def attach(self, params: Attach, caller: Caller, connection: Connection) -> results.Attached:
         """Follows a session on this connection. Attaching it again replaces the first attach."""
         read_only = params.read_only is True
+        check_attach(params)
         if params.resume is True:
-            if read_only:
-                raise invalid("resume", "resume changes the session, which readOnly forbids: leave one of them out.")
-            access.require(Scope.SESSIONS_WRITE, caller)
+            access.require(PARAM_SCOPES["sessions.attach"]["resume"], caller)
         record = await self.sessions.record(params.session_id)
         connection.attachments.check_room(record.id)
         if params.resume is True:
-            record = (await self.lifecycle.resume(record.id, caller.actor, None)).record
+            await self.lifecycle.resume(record.id, caller.actor, None)
+            # more may have been committed together with this: what is followed begins after the newest that was told here
+            record = await self.sessions.record(record.id)
         if connection.attachments.closed:
             raise ApiError(Code.UNAVAILABLE, "The connection has ended.")
         # others may have been attached meanwhile

@@ -17,6 +17,7 @@ from twisted.logger import Logger
 from computerd.api import access
 from computerd.api.caller import Caller
 from computerd.api.connection import Connection
+from computerd.api.trail import NOWHERE, Trail
 from computerd.contract import identifiers, limits, objects, results
 from computerd.contract.access import Access
 from computerd.contract.errors import ApiError, Code
@@ -43,6 +44,7 @@ class Terminals:
         seconds: A monotonic clock.
         random: n bytes of a cryptographic source.
         soon: Calls a function in the reactor's next turn: after the answer, which is sent in this one.
+        trail: Is told of their ends.
     """
 
     sessions: Sessions
@@ -51,6 +53,7 @@ class Terminals:
     seconds: Callable[[], float]
     random: Callable[[int], bytes]
     soon: Callable[[Callable[[], None]], object]
+    trail: Trail = NOWHERE
     _log: Logger = field(factory=Logger, init=False)
 
     async def open(self, params: OpenTerminal, caller: Caller, connection: Connection) -> results.TerminalOpened:
@@ -145,6 +148,9 @@ class Terminals:
             self.sessions.terminal_closed(terminal.session_id, terminal.id, exit_code)
         )
         self._released(terminal, connection)
+        self.trail.note(
+            "terminal.closed", caller=connection.caller, session_id=terminal.session_id, subject=terminal.id
+        )
         # the journal says it again at its next start, for every terminal whose end it does not know
         written.addErrback(lambda failure: self._log.failure("terminal.closed was not journaled", failure))
 

@@ -56,3 +56,5 @@ RULES: Final[dict[Access, Rule]] = {
     # whose terminal it is goes by the connection: nobody else's can be named
     Access.OWN_TERMINAL: Rule(Scope.TERMINALS),
 }
+PARAM_SCOPES: Final[dict[str, dict[str, Scope]]] = {"sessions.attach": {"resume": Scope.SESSIONS_WRITE}}
+"""The scope that a param asks for beside its method's, by method and param: resuming a session changes it, whatever it is asked with."""

@@ -29,6 +29,28 @@ carries the fields that it names; a `GET` takes the others as query parameters, 
 
 A field with a question mark may be left out. Unknown fields are refused with `invalid_request`.
 
+## Access
+
+Each method says which scope the credential has to have. What a caller may is asked in a fixed order, and the first answer stands:
+
+1. Is the credential good? If not: `unauthenticated`.
+2. Has it the scope? If not: `forbidden`, `missing_scope`. Being an admin is no scope.
+3. Over WebSocket, has the connection attached this session with `readOnly`, and would the method change it? Then: `forbidden`, `read_only`.
+4. Is the session there? If not: `session_not_found`.
+5. To open a terminal: is the caller the session's owner or an admin? If not: `forbidden`, `terminal_owner_only`.
+
+So who lacks the scope learns nothing about what exists. A terminal belongs to the connection that opened it, and any other hears
+`terminal_not_found`, whether there is such a terminal or not.
+
+## Without an agent
+
+This server runs no agent, so a session has no turns, asks or subagents. Their lists are empty; by an id, none is found
+(`turn_not_found`, `ask_not_found`, `subagent_not_found`); `turns.send` and `sessions.compact` are refused with
+`feature_unavailable`; `sessions.interrupt` answers with the session as it is.
+`features` in the [capabilities](#object-capabilities) of `sessions.attach` tells what a server can do.
+
+## All methods
+
 """
 _NOTIFICATIONS: Final = """# Notifications
 
@@ -63,7 +85,13 @@ Over HTTP an error is `{"error": {…}}` with the status below; over WebSocket t
 Programs go by `code`; `message` is for people, says what to do next, and may change. `retryable` says that the same
 request may succeed later. The body's fields are those of [`ErrorBody`](#object-errorbody).
 
-`forbidden` carries a `reason`: `missing_scope`, `read_only` or `terminal_owner_only`.
+`forbidden` carries a `reason`:
+
+| Reason | Who is refused |
+| --- | --- |
+| `missing_scope` | A credential without the scope that the method, or one of its params, needs |
+| `read_only` | A change of a session that this connection has attached with `readOnly` |
+| `terminal_owner_only` | A terminal for somebody who is neither the session's owner nor an admin |
 
 ## JSON-RPC
 
@@ -109,10 +137,16 @@ def _definition(document: Schema, reference: Schema) -> Schema:
 
 def _methods(document: Schema) -> str:
     rows = [
-        (link("method", row["name"]), _route(row["http"]), "yes" if row["websocket"] else "no", row["summary"])
+        (
+            link("method", row["name"]),
+            _route(row["http"]),
+            "yes" if row["websocket"] else "no",
+            _access(row),
+            row["summary"],
+        )
         for row in document["methods"]
     ]
-    text = _METHODS + table(("Method", "HTTP route", "WebSocket", "What it does"), rows)
+    text = _METHODS + table(("Method", "HTTP route", "WebSocket", "Access", "What it does"), rows)
     for row in document["methods"]:
         text += "\n" + heading("method", row["name"]) + _method(document, row)
     return text
@@ -122,17 +156,25 @@ def _route(http: Schema | None) -> str:
     return "none" if http is None else f"`{http['verb']} {http['path']}`"
 
 
+def _access(row: Schema) -> str:
+    more = [f"; with `{name}` also {scope}" for name, scope in row["paramScopes"].items()]
+    return "".join((row["access"], *more))
+
+
 def _method(document: Schema, row: Schema) -> str:
     params, result = _definition(document, row["params"]), _definition(document, row["result"])
     text = f"{row['summary']}.{'' if row['schema'] else ' Not part of version 1: it may change.'}\n\n"
-    text += f"* Access: {row['access']}\n"
+    text += f"* Access: {_access(row)}\n"
+    if row["forbidden"]:
+        text += f"* `forbidden` with: {', '.join(f'`{reason}`' for reason in row['forbidden'])}\n"
     if row["http"] is not None:
         whole = f"; the body is `{row['http']['body']}`" if row["http"]["body"] else ""
         text += f"* HTTP: {_route(row['http'])}, answered with {row['http']['status']}{whole}\n"
     text += f"* WebSocket: {'yes' if row['websocket'] else 'no'}\n\n"
     text += "Params:\n\n" + (fields(params) if params["properties"] else "None.\n")
-    if "if" in params:
-        text += "\n" + params["description"].removeprefix(f"`{row['name']}`. ") + "\n"
+    own = f"`{row['name']}`. "
+    if params["description"].startswith(own):
+        text += "\n" + params["description"].removeprefix(own) + "\n"
     return text + "\nResult:\n\n" + (fields(result) if result["properties"] else "Empty.\n")
 
 

@@ -42,14 +42,16 @@ class OfSession(Params):
 
 
 class Attach(Params):
-    """`sessions.attach`."""
+    """`sessions.attach`. `after` or `tailTurns` says from where on events come; without either, those from now on. Not `resume` with `readOnly`."""
 
     session_id: Reference
     after: Seq | UnsetType = UNSET
     tail_turns: TailTurns | UnsetType = UNSET
-    deltas: bool | UnsetType = UNSET
-    resume: bool | UnsetType = UNSET
-    read_only: bool | UnsetType = UNSET
+    deltas: Annotated[bool, Meta(description="Send passing signs of progress, too")] | UnsetType = UNSET
+    resume: Annotated[bool, Meta(description="Make a suspended session ready again first")] | UnsetType = UNSET
+    read_only: (
+        Annotated[bool, Meta(description="Refuse what would change the session on this connection")] | UnsetType
+    ) = UNSET
 
 
 class GetSession(Params):
@@ -118,7 +120,9 @@ class Suspend(Params):
 
     session_id: Reference
     idempotency_key: Key | UnsetType = UNSET
-    if_idle: bool | UnsetType = UNSET
+    if_idle: Annotated[bool, Meta(description="Only if no terminal is open; otherwise `session_busy`")] | UnsetType = (
+        UNSET
+    )
 
 
 class Resume(Params):

@@ -1,4 +1,4 @@
-"""The rules between the fields of one params object, which no single field's type can say. Source: section 5 of the Computer API page."""
+"""The rules between the fields of one params object, which no single field's type can say. Source: the Computer API page, section 5."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import UNSET, Struct
 
 from computerd.contract.errors import invalid
-from computerd.contract.params import OpenTerminal
+from computerd.contract.params import Attach, OpenTerminal
 
 
 def check_open(params: OpenTerminal) -> None:
@@ -25,11 +25,27 @@ def check_open(params: OpenTerminal) -> None:
         raise invalid("term", "term is for a tty only. Leave it out, or send tty true.")
 
 
+def check_attach(params: Attach) -> None:
+    """Resuming a session changes it, and `readOnly` promises not to.
+
+    Raises:
+        ApiError: `invalid_request` with the field `resume`.
+    """
+    if params.resume is True and params.read_only is True:
+        raise invalid("resume", "resume changes the session, which readOnly forbids. Leave one of them out.")
+
+
 SCHEMAS: Final[dict[type[Struct], dict[str, object]]] = {
     OpenTerminal: {
         "if": {"properties": {"tty": {"const": False}}, "required": ["tty"]},
         "then": {"properties": {"cols": False, "rows": False, "term": False}},
         "else": {"required": ["cols", "rows"]},
+    },
+    Attach: {
+        "not": {
+            "properties": {"resume": {"const": True}, "readOnly": {"const": True}},
+            "required": ["resume", "readOnly"],
+        }
     },
 }
 """The same rules as JSON Schema: what is added to the schema of the params."""

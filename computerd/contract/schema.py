@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from computerd.contract import allowed, closing, errors, events, limits, methods, objects, rules
+from computerd.contract import access, allowed, closing, errors, events, limits, methods, objects, rules
 
 Schema = dict[str, Any]
 
@@ -81,6 +81,7 @@ def _method(method: methods.Method) -> Schema:
         "name": method.name,
         "summary": method.summary,
         "access": method.access.value,
+        **_access(method),
         "websocket": method.socket,
         "http": None
         if route is None
@@ -88,6 +89,22 @@ def _method(method: methods.Method) -> Schema:
         "schema": method.schema,
         "params": _ref(method.params.__name__),
         "result": _ref(method.result.__name__),
+    }
+
+
+def _access(method: methods.Method) -> Schema:
+    """What `access` means, for programs: the scopes that are asked for, and the reasons that a caller may be refused with."""
+    rule = access.RULES[method.access]
+    reasons = {
+        errors.Reason.MISSING_SCOPE: rule.scope is not None,
+        # an attachment is a connection's
+        errors.Reason.READ_ONLY: rule.writes and method.socket,
+        errors.Reason.TERMINAL_OWNER_ONLY: rule.stranger is errors.Reason.TERMINAL_OWNER_ONLY,
+    }
+    return {
+        "scope": None if rule.scope is None else rule.scope.value,
+        "paramScopes": {name: scope.value for name, scope in access.PARAM_SCOPES.get(method.name, {}).items()},
+        "forbidden": [reason.value for reason, asked in reasons.items() if asked],
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from computerd.ctl import audit
 from computerd.ctl.context import Context
 from computerd.ctl.errors import CommandError
 from computerd.net.keys import FOLDER, PRIVATE, make_pair
@@ -23,13 +24,17 @@ def own_signer(context: Context) -> Signer:
     Raises:
         CommandError: Credentials for this host are made elsewhere.
         KeyProblem: The pair can't be used.
+        JournalError, DamagedError: That it was made can't be written down.
     """
     if not context.config().auth.own_key:
         raise CommandError("auth.public_key is configured: credentials for this host are made where the private key is")
     folder = context.state() / FOLDER
-    if make_pair(folder, context.random):
+    made = make_pair(folder, context.random)
+    signer = Signer.load(folder / PRIVATE)
+    if made:
         context.say(f"made the signing key {folder / PRIVATE}")
-    return Signer.load(folder / PRIVATE)
+        audit.note(context, "key.created", subject=signer.kid)
+    return signer
 
 
 def _init(context: Context, arguments: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from typing import Final
 import computerd
 from computerd.config import ConfigError
 from computerd.config.errors import EX_CONFIG
-from computerd.ctl import configuration, doctor, install, key, setup, token, tryout
+from computerd.ctl import audit, configuration, doctor, install, key, setup, token, tryout
 from computerd.ctl.context import Context
 from computerd.ctl.errors import CommandError
 from computerd.journal.refusal import DamagedError, JournalError
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command.
 
     Returns:
-        0; 1 when it failed or `doctor` found something wrong; 2 for wrong usage; 78 for a wrong configuration;
+        0; 1 when it failed, or `doctor` or `audit` found something wrong; 2 for wrong usage; 78 for a wrong configuration;
         the program's own status for `try`.
     """
     arguments = parser().parse_args(argv)
@@ -78,7 +78,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--config", metavar="FILE", help="the daemon's configuration file")
     top.add_argument("--version", action="version", version=f"computerctl {computerd.__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for module in (tryout, setup, install, key, token, configuration, doctor):
+    for module in (tryout, setup, install, key, token, audit, configuration, doctor):
         module.add(commands, common)
     return top
 

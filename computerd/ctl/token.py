@@ -9,6 +9,7 @@ from typing import Final
 
 from computerd.contract.access import Scope
 from computerd.contract.shapes import timestamp
+from computerd.ctl import audit
 from computerd.ctl.context import Context
 from computerd.ctl.key import own_signer
 from computerd.journal import credentials
@@ -98,6 +99,7 @@ def _create(context: Context, arguments: argparse.Namespace) -> int:
             expires_at=minted.expires_at,
         ),
     )
+    audit.note(context, "token.created", member=arguments.member, token_id=minted.token_id)
     if not arguments.scope:
         context.say(f"this credential has no scope and opens nothing; --scope gives it one of {', '.join(Scope)}")
     context.out(minted.token)
@@ -107,6 +109,7 @@ def _create(context: Context, arguments: argparse.Namespace) -> int:
 def _revoke(context: Context, arguments: argparse.Namespace) -> int:
     ended = credentials.revoke(context.journal(), token_id=arguments.jti, member=arguments.member, at=context.now())
     context.say(f"revoked; credentials of this host's list that were good until now: {ended}")
+    audit.note(context, "token.revoked", member=arguments.member, token_id=arguments.jti)
     return 0
 
 

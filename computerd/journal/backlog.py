@@ -9,16 +9,16 @@ While a job has expired and the thread has answered nothing since, the journal i
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from attrs import define, field, frozen
+from attrs import define, field
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from computerd.contract.errors import ApiError, Code
+from computerd.journal.tally import Tally
 
 STALL_SECONDS: Final = 5.0
 """After which the disk counts as stalled."""
@@ -55,15 +55,16 @@ class Job(Generic[T]):
     """One thing to do on the journal's thread.
 
     Attributes:
-        run: Does it. Runs in a transaction if it writes; raises ApiError only before it has written anything.
-        writes: Whether it writes. Then its result is the events that it wrote.
+        run: Does it. One that writes is given the `Group` of its transaction, and raises ApiError only before it has added anything;
+            one that reads is given the connection.
+        writes: Whether it writes.
         size: About how many bytes it holds.
         patient: Whether it waits for as long as it takes.
         late: Called with the result if it was carried out after it had expired.
         done: Fires with the result.
     """
 
-    run: Callable[[sqlite3.Connection], T]
+    run: Callable[[Any], T]
     writes: bool
     size: int = 0
     patient: bool = False
@@ -80,8 +81,8 @@ class Job(Generic[T]):
         self.expired = not self.patient
 
 
-@frozen
-class Outcome:
+@define(eq=False)
+class Answer:
     """What became of a job: a result, an error, or neither when it had expired before its turn."""
 
     job: Job[Any]
@@ -97,10 +98,12 @@ class Backlog:
     Attributes:
         reactor: For time.
         put: Hands a job to the thread.
+        tally: Counts what is done.
     """
 
     reactor: Reactor
     put: Callable[[Job[Any]], None]
+    tally: Tally = field(factory=Tally)
     _open: bool = field(default=False, init=False)
     _stalled: bool = field(default=False, init=False)
     _waiting: dict[Job[Any], None] = field(factory=dict, init=False)
@@ -123,22 +126,25 @@ class Backlog:
             return fail(refusal)
         job.since = self.reactor.seconds()
         self._waiting[job] = None
+        self.tally.waiting = len(self._waiting)
         self._bytes += job.size
         if self._alarm is None:
             self._alarm = self.reactor.callLater(STALL_SECONDS, self._expire)
         self.put(job)
         return job.done
 
-    def deliver(self, outcomes: Sequence[Outcome]) -> None:
+    def deliver(self, outcomes: Sequence[Answer]) -> None:
         """Takes the thread's answers."""
         if self._stalled:
             self._stalled = False
             _log.warn("the journal's disk answers again")
+        now = self.reactor.seconds()
         for outcome in outcomes:
             if outcome.job in self._waiting:
                 del self._waiting[outcome.job]
                 self._bytes -= outcome.job.size
-                self._tell(outcome)
+                self._tell(outcome, now)
+        self.tally.waiting = len(self._waiting)
 
     def close(self) -> None:
         """Takes no more jobs."""
@@ -151,7 +157,7 @@ class Backlog:
             self._alarm.cancel()
             self._alarm = None
         for job in list(self._waiting):
-            self.deliver([Outcome(job, error=unavailable(message))])
+            self.deliver([Answer(job, error=unavailable(message))])
 
     def _refusal(self, job: Job[Any]) -> ApiError | None:
         if not self._open:
@@ -164,11 +170,16 @@ class Backlog:
             return unavailable("The server's disk can't keep up; try again later.")
         return None
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _tell(self, outcome: Answer, now: float) -> None:
         job = outcome.job
+        if job.writes and not outcome.dropped and outcome.error is None:
+            self.tally.observe(now - job.since)
         if job.expired:
             if job.late is not None and not outcome.dropped and outcome.error is None:
                 job.late(outcome.result)
+        elif job.done.called:
+            # a patient one, whose caller has gone away
+            return
         elif outcome.error is not None:
             job.done.errback(outcome.error)
         else:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from attrs import frozen
 
 from computerd.api.credentials import Revocation
-from computerd.journal.database import connect, damaged
-from computerd.journal.refusal import DamagedError, UnusableError
+from computerd.journal.database import opened
 
 _ISSUE = """
     INSERT INTO tokens (id, member, name, email, admin, scopes, issued_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -64,7 +62,7 @@ def issue(path: str, credential: Issued) -> None:
         JournalError: The journal can't be used.
         DamagedError: It is broken.
     """
-    with _opened(path) as connection:
+    with opened(path) as connection:
         connection.execute(_ISSUE, _row(credential))
 
 
@@ -77,7 +75,7 @@ def issued(path: str) -> list[Issued]:
     """
     if not os.path.lexists(path):
         return []
-    with _opened(path) as connection:
+    with opened(path) as connection:
         return all_issued(connection)
 
 
@@ -102,7 +100,7 @@ def revoke(path: str, *, token_id: str | None = None, member: str | None = None,
     """
     if (token_id is None) == (member is None):
         raise ValueError("either token_id or member")
-    with _opened(path) as connection:
+    with opened(path) as connection:
         before = _still_good(connection)
         connection.execute(_REVOKE, (token_id, member, round(at * 1000)))
         return before - _still_good(connection)
@@ -165,16 +163,3 @@ def _issued(
         expires_at=None if expires_at is None else expires_at / 1000,
         revoked=bool(revoked),
     )
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[sqlite3.Connection]:
-    connection = connect(path, durable=True)
-    try:
-        yield connection
-    except sqlite3.Error as error:
-        if damaged(error):
-            raise DamagedError(f"{path}: {error}: start the daemon, which moves it aside") from error
-        raise UnusableError(f"{path}: {error}") from error
-    finally:
-        connection.close()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from computerd.journal.refusal import DamagedError, UnsafeFileError, UnusableError
@@ -85,6 +87,25 @@ def connect(path: str, *, durable: bool) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+@contextmanager
+def opened(path: str) -> Iterator[sqlite3.Connection]:
+    """A durable connection for one piece of work of a program that is not the daemon.
+
+    Raises:
+        JournalError: The journal can't be used.
+        DamagedError: It is broken.
+    """
+    connection = connect(path, durable=True)
+    try:
+        yield connection
+    except sqlite3.Error as error:
+        if damaged(error):
+            raise DamagedError(f"{path}: {error}: start the daemon, which moves it aside") from error
+        raise UnusableError(f"{path}: {error}") from error
+    finally:
+        connection.close()
 
 
 def _set_up(connection: sqlite3.Connection, durable: bool) -> None:

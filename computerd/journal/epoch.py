@@ -79,13 +79,32 @@ def settle(connection: sqlite3.Connection, path: str, witness: Witness, random: 
     why = None if known is None else _broken(connection, path, witness, known)
     if known is not None and why is None:
         return known, None
+    return begin(connection, path, random), why
+
+
+def begin(connection: sqlite3.Connection, path: str, random: Random, lost: tuple[str, int] | None = None) -> str:
+    """Begins an epoch, in one transaction, and returns it.
+
+    Args:
+        connection: To the journal.
+        path: Its file.
+        random: For the epoch's name.
+        lost: The session and number of an event that can't be read any more: from now on neither it nor those before it are given.
+    """
     epoch = LOG_EPOCH.new(random)
     connection.execute("BEGIN IMMEDIATE")
-    _set_meta(connection, "log_epoch", epoch)
-    _set_meta(connection, "inode", str(os.stat(path).st_ino))
-    connection.execute("UPDATE sessions SET first_seq = last_seq + 1 WHERE last_seq > 0")
-    connection.execute("COMMIT")
-    return epoch, why
+    try:
+        _set_meta(connection, "log_epoch", epoch)
+        _set_meta(connection, "inode", str(os.stat(path).st_ino))
+        connection.execute("UPDATE sessions SET first_seq = last_seq + 1 WHERE last_seq > 0")
+        if lost is not None:
+            connection.execute("UPDATE sessions SET lost_seq = max(lost_seq, ?) WHERE id = ?", (lost[1], lost[0]))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return epoch
 
 
 def _broken(connection: sqlite3.Connection, path: str, witness: Witness, known: str) -> str | None:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import sqlite3
-import zlib
 from collections.abc import Collection
 from contextlib import closing
 from functools import lru_cache
 from typing import Any, Final
+from zlib import crc32
 
 import msgspec
 
 from computerd.contract.objects import Actor, Event
 from computerd.journal.excerpts import excerpt
+from computerd.journal.refusal import DamagedRowError
 from computerd.session.drafts import Stamped, moment
 from computerd.session.port import Excerpt
 
 OPENED: Final = "terminal.opened"
 CLOSED: Final = "terminal.closed"
 COLUMNS: Final = 9
+
+_encode: Final = msgspec.json.Encoder().encode
 
 _INSERT = """
     INSERT INTO events (session_id, seq, id, created_at, turn_id, actor, type, data, checksum)
@@ -36,20 +39,6 @@ _SELECT_TYPES = """
     WHERE session_id = ?1 AND seq > max(?2, (SELECT lost_seq FROM sessions WHERE id = ?1))
         AND type IN (SELECT value FROM json_each(?4)) ORDER BY seq LIMIT ?3
 """
-
-
-class DamagedRowError(Exception):
-    """A row that is not what was written. `PRAGMA quick_check` does not see flipped bits in a text.
-
-    Attributes:
-        session_id: Whose.
-        seq: Of the event.
-    """
-
-    def __init__(self, session_id: str, seq: int) -> None:
-        super().__init__(f"event {seq} of {session_id}")
-        self.session_id = session_id
-        self.seq = seq
 
 
 def insert(connection: sqlite3.Connection, values: list[Any]) -> None:
@@ -84,14 +73,37 @@ def read(
     else:
         wanted = msgspec.json.encode(list(types)).decode()
         rows = connection.execute(_SELECT_TYPES, (session_id, after, limit + 1, wanted))
-    with closing(rows):  # what is not read to its end would hold the log
-        return excerpt(rows, limit, lambda *row: _event(session_id, *row))
+    try:
+        with closing(rows):  # what is not read to its end would hold the log
+            return excerpt(rows, limit, lambda *row: _event(session_id, *row))
+    except sqlite3.OperationalError as error:
+        # of Python's own module: a text that is not UTF-8
+        if hasattr(error, "sqlite_errorcode"):
+            raise
+        raise DamagedRowError(session_id, last_damaged(connection, session_id, after, limit + 1)) from error
+
+
+def last_damaged(connection: sqlite3.Connection, session_id: str, after: int, limit: int) -> int:
+    """The last of the damaged events among the `limit` ones after a number; `after`, if there is none."""
+    last = after
+    connection.text_factory = bytes
+    try:
+        for seq, *columns, checksum in connection.execute(_SELECT, (session_id, after, limit)):
+            try:
+                texts = (item.decode() if isinstance(item, bytes) else item for item in columns)
+                damaged = checksum != _checksum((session_id, seq, *texts))
+            except UnicodeDecodeError:
+                damaged = True
+            last = seq if damaged else last
+    finally:
+        connection.text_factory = str
+    return last
 
 
 def row(session_id: str, seq: int, item: Stamped) -> tuple[Any, ...]:
     """The columns of an event."""
     draft = item.draft
-    actor = None if draft.actor is None else msgspec.json.encode(draft.actor).decode()
+    actor = None if draft.actor is None else _encode(draft.actor).decode()
     columns = (session_id, seq, item.id, item.at, draft.turn_id, actor, draft.type, item.data.decode())
     return (*columns, _checksum(columns))
 
@@ -107,6 +119,7 @@ def _event(
     data: str,
     checksum: int,
 ) -> Event:
+    # what is no text or number any more is no longer what was written either
     if checksum != _checksum((session_id, seq, event_id, at, turn_id, actor, kind, data)):
         raise DamagedRowError(session_id, seq)
     return Event(
@@ -122,4 +135,4 @@ def _event(
 
 
 def _checksum(columns: tuple[Any, ...]) -> int:
-    return zlib.crc32(repr(columns).encode())
+    return crc32(repr(columns).encode())

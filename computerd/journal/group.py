@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from attrs import define, evolve, field
 
@@ -20,6 +20,7 @@ from computerd.session.port import Change, Commit, Record
 
 _LAST = "SELECT last_seq, active_at FROM sessions WHERE id = ?"
 _ADVANCE = "UPDATE sessions SET last_seq = ?, active_at = ? WHERE id = ?"
+_OF_TERMINALS: Final = frozenset({events.OPENED, events.CLOSED})
 
 
 @define(eq=False)
@@ -39,15 +40,17 @@ class Group:
         connection: In a transaction.
         events: How many events were added.
         removed: How many rows were taken away.
+        commits: What those who follow are told after the commit: in the order of the numbers, and events of one session in one piece
+            where nothing is lost by that.
     """
 
     connection: sqlite3.Connection
     events: int = field(default=0, init=False)
     removed: int = field(default=0, init=False)
+    commits: list[Commit] = field(factory=list, init=False)
     _values: list[Any] = field(factory=list, init=False)
     _heads: dict[str, _Head] = field(factory=dict, init=False)
     _terminals: dict[tuple[str, str], bool] = field(factory=dict, init=False)
-    _told: list[Commit] = field(factory=list, init=False)
     _growing: dict[str, list[Event]] = field(factory=dict, init=False)
 
     def create(self, record: Record, stamped: Sequence[Stamped]) -> Sequence[Event]:
@@ -111,12 +114,10 @@ class Group:
                 self.connection.execute(_ADVANCE, (head.last_seq, head.active_at, session_id))
                 head.new = False
         terminals, self._terminals = self._terminals, {}
-        for (session_id, terminal_id), is_open in terminals.items():
-            records.note_terminal(self.connection, session_id, terminal_id, is_open)
-
-    def commits(self) -> list[Commit]:
-        """What was added, for those who follow: in the order of the numbers, with events of one session in one piece where nothing is lost by that."""
-        return self._told
+        for are_open in (True, False):
+            pairs = [pair for pair, is_open in terminals.items() if is_open == are_open]
+            if pairs:
+                records.note_terminals(self.connection, pairs, are_open)
 
     def _look_up(self, session_id: str) -> _Head:
         row = self.connection.execute(_LAST, (session_id,)).fetchone()
@@ -130,17 +131,18 @@ class Group:
         return {"last_seq": head.last_seq, "active_at": head.active_at / 1000}
 
     def _add(self, session_id: str, head: _Head, stamped: Sequence[Stamped]) -> list[Event]:
-        # all that can raise comes before all that is kept
-        first = head.last_seq + 1
-        rows = [events.row(session_id, seq, item) for seq, item in enumerate(stamped, first)]
-        added = [item.event(session_id, seq) for seq, item in enumerate(stamped, first)]
-        for row in rows:
-            self._values += row
+        values: list[Any] = []
+        added: list[Event] = []
+        seq = head.last_seq
         for item in stamped:
-            if item.draft.type in (events.OPENED, events.CLOSED):
-                terminal_id = str(item.draft.data["terminalId"])
-                self._terminals[session_id, terminal_id] = item.draft.type == events.OPENED
-        head.last_seq += len(added)
+            seq += 1
+            values += events.row(session_id, seq, item)
+            added.append(item.event(session_id, seq))
+        for item in stamped:
+            if item.draft.type in _OF_TERMINALS:
+                self._terminals[session_id, str(item.draft.data["terminalId"])] = item.draft.type == events.OPENED
+        self._values += values
+        head.last_seq = seq
         head.active_at = stamped[-1].at
         head.new = True
         self.events += len(added)
@@ -151,12 +153,12 @@ class Group:
         if record is not None:
             # it says how the session is after all of these
             self._growing.pop(session_id, None)
-            self._told.append(Commit(session_id, added, record))
+            self.commits.append(Commit(session_id, added, record))
         elif growing is not None:
             growing += added
         else:
             self._growing[session_id] = growing = list(added)
-            self._told.append(Commit(session_id, growing))
+            self.commits.append(Commit(session_id, growing))
 
 
 def _not_found() -> ApiError:

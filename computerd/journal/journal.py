@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from threading import Thread
 from typing import Any, Final, TypeVar
 
@@ -12,21 +12,42 @@ from twisted.internet.defer import Deferred, DeferredSemaphore
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
+from computerd.api.audit import Entry
 from computerd.api.credentials import Revocation
 from computerd.contract.objects import Event
-from computerd.journal import events, records
-from computerd.journal.backlog import Backlog, Job, Reactor
+from computerd.journal import events, keys, records
+from computerd.journal.backlog import Answer, Backlog, Job, Reactor
+from computerd.journal.decisions import decide
 from computerd.journal.revocations import Revocations
 from computerd.journal.store import Store
+from computerd.journal.tally import Tally
 from computerd.journal.thread import Writer
-from computerd.session.drafts import Stamped, stamp
-from computerd.session.port import Draft, Excerpt, Random, Record, Seconds
+from computerd.journal.trail import Trail
+from computerd.journal.trimming import Trimmer
+from computerd.session.drafts import Stamped, Stamper
+from computerd.session.port import (
+    Commit,
+    Decision,
+    Draft,
+    Excerpt,
+    Key,
+    Listener,
+    Outcome,
+    Random,
+    Record,
+    Seconds,
+)
 
 CHECK_SECONDS: Final = 5.0
 """That a start spends on `PRAGMA quick_check`, which reads about 1 GB/s from the page cache."""
 STOP_SECONDS: Final = 5.0
 """That a stop waits for a disk that does not answer. Half of what the daemon has from SIGTERM to its end."""
 
+AUDIT_KEEP_DAYS: Final = 90.0
+"""For how many days audit rows are kept, if nothing else is said."""
+DAY: Final = 24 * 3600
+DECISION_BYTES: Final = 4096
+"""What a decision counts for in the backlog, because nobody knows before what it will write."""
 PAGES: Final = 4
 """Pages that are read at a time. The thread would read on while none is taken off its hands, and each can take megabytes."""
 
@@ -45,7 +66,9 @@ class Journal:
         seconds: The wall clock, in seconds since the epoch.
         random: For ids.
         failed: Called once if the journal dies while it runs. Nothing can be written any more then.
+        audit_keep_days: For how many days `trim` keeps audit rows.
         revocations: Kept up to date while the journal runs.
+        tally: Counts what is done.
     """
 
     path: str
@@ -53,40 +76,62 @@ class Journal:
     seconds: Seconds
     random: Random
     failed: Callable[[], None] = lambda: None
+    audit_keep_days: float = AUDIT_KEEP_DAYS
     revocations: Revocations = field(factory=Revocations, init=False)
+    tally: Tally = field(factory=Tally, init=False)
+    _stamper: Stamper = field(init=False)
+    _later: Stamper = field(init=False)
+    _trimmer: Trimmer = field(factory=Trimmer, init=False)
     _store: Store = field(init=False)
+    _trail: Trail = field(init=False)
     _writer: Writer = field(init=False)
     _backlog: Backlog = field(init=False)
     _pages: DeferredSemaphore = field(factory=lambda: DeferredSemaphore(PAGES), init=False)
+    _listener: Listener | None = field(default=None, init=False)
+    _log_epoch: str = field(default="", init=False)
     _thread: Thread | None = field(default=None, init=False)
     _started: Deferred[None] | None = field(default=None, init=False)
     _stopped: Deferred[None] | None = field(default=None, init=False)
     _check_limit: IDelayedCall | None = field(default=None, init=False)
     _stop_limit: IDelayedCall | None = field(default=None, init=False)
 
+    @_stamper.default
+    def _for_the_reactor(self) -> Stamper:
+        return Stamper(self.seconds, self.random)
+
+    @_later.default
+    def _for_the_thread(self) -> Stamper:
+        return Stamper(self.seconds, self.random)
+
     @_store.default
     def _new_store(self) -> Store:
         return Store(self.path, self.seconds, self.random, self._from_thread(self._report))
+
+    @_trail.default
+    def _new_trail(self) -> Trail:
+        return Trail(self.seconds, self._from_thread(self._report))
 
     @_writer.default
     def _new_writer(self) -> Writer:
         return Writer(
             store=self._store,
+            trail=self._trail,
             monotonic=self.reactor.seconds,
             opened=self._from_thread(self._has_opened),
             deliver=self._from_thread(self._deliver),
+            renewed=self._from_thread(self._has_renewed),
             revoked=self._from_thread(self.revocations.replace),
             ended=self._from_thread(self._has_ended),
         )
 
     @_backlog.default
     def _new_backlog(self) -> Backlog:
-        return Backlog(self.reactor, self._writer.put)
+        return Backlog(self.reactor, self._writer.put, self.tally)
 
     @property
     def log_epoch(self) -> str:
         """Names this incarnation of the journal. Empty until it is open."""
-        return self._store.log_epoch
+        return self._log_epoch
 
     @property
     def stalled(self) -> bool:
@@ -117,31 +162,52 @@ class Journal:
         self._writer.stop()
         return stopped
 
+    def listen(self, listener: Listener) -> None:
+        """See the port."""
+        self._listener = listener
+
+    def note(self, entry: Entry) -> None:
+        """See `computerd.api.audit.Audit`. Also before the start."""
+        self._trail.note(entry)
+
     def create(self, record: Record, drafts: Sequence[Draft]) -> Deferred[Sequence[Event]]:
         """See the port."""
         stamped = self._stamp(drafts)
-        return self._submit(Job(lambda connection: records.create(connection, record, stamped), True, _size(stamped)))
+        return self._backlog.submit(Job(lambda group: group.create(record, stamped), True, _size(stamped)))
 
-    def append(
-        self,
-        session_id: str,
-        drafts: Sequence[Draft],
-        *,
-        status: str | None = None,
-        patient: bool = False,
-        late: Callable[[Sequence[Event]], object] | None = None,
-    ) -> Deferred[Sequence[Event]]:
+    def append(self, session_id: str, drafts: Sequence[Draft], *, patient: bool = False) -> Deferred[Sequence[Event]]:
         """See the port."""
         stamped = self._stamp(drafts)
-        return self._submit(
+        job: Job[Sequence[Event]] = Job(lambda group: group.append(session_id, stamped), True, _size(stamped), patient)
+        return self._backlog.submit(job)
+
+    def decide(
+        self,
+        session_id: str,
+        decision: Decision,
+        *,
+        key: Key | None = None,
+        late: Callable[[Sequence[Event]], object] | None = None,
+    ) -> Deferred[Outcome]:
+        """See the port."""
+
+        def told(outcome: Outcome) -> None:
+            if late is not None and outcome.events:
+                late(outcome.events)
+
+        return self._backlog.submit(
             Job(
-                lambda connection: events.append(connection, session_id, stamped, status),
+                lambda group: decide(group, session_id, decision, key, self._later),
                 True,
-                _size(stamped),
-                patient,
-                late,
+                DECISION_BYTES,
+                late=told,
             )
         )
+
+    def answered(self, member: str, method: str, key: str, digest: str) -> Deferred[bytes | None]:
+        """See the port."""
+        now = _milliseconds(self.seconds())
+        return self._submit(Job(lambda connection: keys.find(connection, member, method, key, digest, now), False))
 
     def session(self, session_id: str) -> Deferred[Record | None]:
         """See the port."""
@@ -151,11 +217,22 @@ class Journal:
         """See the port."""
         return self._page(lambda connection: records.newest(connection, archived, limit, before))
 
+    def awake(self, *, limit: int, after: str) -> Deferred[Sequence[str]]:
+        """See the port."""
+        return self._submit(Job(lambda connection: records.awake(connection, limit, after), False))
+
     def events(
         self, session_id: str, *, after: int, limit: int, types: Collection[str] | None
     ) -> Deferred[Excerpt[Event]]:
         """See the port."""
         return self._page(lambda connection: events.read(connection, session_id, after, limit, types))
+
+    def trim(self, *, keep: int, before: float | None, limit: int) -> Deferred[Mapping[str, int] | None]:
+        """See the port. Audit rows go after `audit_keep_days`."""
+        now = _milliseconds(self.seconds())
+        audit_before = now - _milliseconds(self.audit_keep_days * DAY)
+        oldest = None if before is None else _milliseconds(before)
+        return self._submit(Job(lambda group: self._trimmer.trim(group, keep, oldest, limit, now, audit_before), True))
 
     def _page(self, read: Callable[[sqlite3.Connection], Excerpt[T]]) -> Deferred[Excerpt[T]]:
         return self._pages.run(self._submit, Job(read, False))
@@ -164,22 +241,39 @@ class Journal:
         return self._backlog.submit(job)
 
     def _stamp(self, drafts: Sequence[Draft]) -> list[Stamped]:
-        return [stamp(draft, self.seconds, self.random) for draft in drafts]
+        return [self._stamper.stamp(draft) for draft in drafts]
 
     def _from_thread(self, function: Callable[..., None]) -> Callable[..., None]:
         return lambda *args: self.reactor.callFromThread(function, *args)
 
-    def _deliver(self, outcomes: Sequence[Any]) -> None:
+    def _deliver(self, outcomes: Sequence[Answer], commits: Sequence[Commit]) -> None:
+        for commit in commits:
+            self.tally.events += len(commit.events)
+            if self._listener is not None:
+                self._tell(self._listener.committed, commit)
         self._backlog.deliver(outcomes)
 
-    def _has_opened(self, listed: list[Revocation]) -> None:
+    def _tell(self, function: Callable[..., None], *args: object) -> None:
+        try:
+            function(*args)
+        except Exception:
+            # who waits for the journal must get an answer, whatever its listener does
+            _log.failure("who listens to the journal has failed")
+
+    def _has_opened(self, log_epoch: str, listed: list[Revocation]) -> None:
         _cancel(self._check_limit)
+        self._log_epoch = log_epoch
         self.revocations.replace(listed)
         if self._stopped is None:
             self._backlog.open()
             started, self._started = self._started, None
             if started is not None:
                 started.callback(None)
+
+    def _has_renewed(self, log_epoch: str) -> None:
+        self._log_epoch = log_epoch
+        if self._listener is not None:
+            self._tell(self._listener.renewed)
 
     def _has_ended(self, error: BaseException | None) -> None:
         _cancel(self._check_limit)
@@ -213,6 +307,10 @@ class Journal:
 def _cancel(call: IDelayedCall | None) -> None:
     if call is not None and call.active():
         call.cancel()
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
 
 
 def _size(stamped: Sequence[Stamped]) -> int:

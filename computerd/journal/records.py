@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +13,7 @@ from attrs import evolve, fields
 from computerd.contract.errors import ApiError, Code
 from computerd.contract.objects import Origin, Person, Settings
 from computerd.journal.excerpts import excerpt
+from computerd.journal.refusal import DamagedRowError
 from computerd.session.port import Change, Excerpt, Record
 
 _INSERT = """
@@ -36,11 +38,14 @@ _CHANGE = """
         metadata = coalesce(?, metadata), archived = coalesce(?, archived)
     WHERE id = ?
 """
-_AWAKE = """
-    SELECT id FROM sessions WHERE archived = 0 AND status <> 'suspended' AND id > ? ORDER BY id LIMIT ?
+AWAKE = """
+    SELECT id FROM sessions INDEXED BY sessions_awake
+    WHERE archived = 0 AND status <> 'suspended' AND id > ? ORDER BY id LIMIT ?
 """
-_OPENED = "INSERT OR IGNORE INTO open_terminals (session_id, terminal_id) VALUES (?, ?)"
-_CLOSED = "DELETE FROM open_terminals WHERE session_id = ? AND terminal_id = ?"
+# one statement for all of them: see `events.insert`
+_PAIRS: Final = "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?)"
+_OPENED = f"INSERT OR IGNORE INTO open_terminals (session_id, terminal_id) {_PAIRS}"  # no input in it
+_CLOSED = f"DELETE FROM open_terminals WHERE (session_id, terminal_id) IN ({_PAIRS})"  # noqa: S608
 _CHANGES: Final = tuple(attribute.name for attribute in fields(Change))
 # later than every session
 _END_OF_TIME = (2**62, "")
@@ -70,29 +75,38 @@ def changed(record: Record, change: Change) -> Record:
     return evolve(record, **given)
 
 
-def note_terminal(connection: sqlite3.Connection, session_id: str, terminal_id: str, is_open: bool) -> None:
-    """Writes down whether a terminal is open."""
-    connection.execute(_OPENED if is_open else _CLOSED, (session_id, terminal_id))
+def note_terminals(connection: sqlite3.Connection, pairs: Sequence[tuple[str, str]], are_open: bool) -> None:
+    """Writes down whether terminals are open. Each is named by its session and itself."""
+    connection.execute(_OPENED if are_open else _CLOSED, (msgspec.json.encode(pairs).decode(),))
 
 
 def read(connection: sqlite3.Connection, session_id: str) -> Record | None:
-    """The session, or None."""
-    row = connection.execute(_SELECT, (session_id,)).fetchone()
-    return None if row is None else _record(*row)
+    """The session, or None.
+
+    Raises:
+        DamagedRowError: Its row makes no sense.
+    """
+    with _readable(session_id):
+        row = connection.execute(_SELECT, (session_id,)).fetchone()
+    return None if row is None else from_row(*row)
 
 
 def newest(
     connection: sqlite3.Connection, archived: bool, limit: int, before: tuple[float, str] | None
 ) -> Excerpt[Record]:
-    """Up to `limit` sessions, newest first, that sort after `before`."""
+    """Up to `limit` sessions, newest first, that sort after `before`.
+
+    Raises:
+        DamagedRowError: One of the rows makes no sense.
+    """
     created_at, session_id = _END_OF_TIME if before is None else (round(before[0] * 1000), before[1])
-    with closing(connection.execute(_NEWEST, (archived, created_at, session_id, limit + 1))) as rows:
-        return excerpt(rows, limit, _record)
+    with _readable(None), closing(connection.execute(_NEWEST, (archived, created_at, session_id, limit + 1))) as rows:
+        return excerpt(rows, limit, from_row)
 
 
 def awake(connection: sqlite3.Connection, limit: int, after: str) -> list[str]:
     """The ids of up to `limit` sessions that are neither suspended nor archived, in order."""
-    return [session_id for (session_id,) in connection.execute(_AWAKE, (after, limit))]
+    return [session_id for (session_id,) in connection.execute(AWAKE, (after, limit))]
 
 
 def _row(record: Record) -> tuple[Any, ...]:
@@ -107,6 +121,33 @@ def _row(record: Record) -> tuple[Any, ...]:
         round(record.created_at * 1000),
         round(record.active_at * 1000),
     )
+
+
+def from_row(session_id: str, *columns: Any) -> Record:
+    """The session of a row: its columns in the order of the table.
+
+    Raises:
+        DamagedRowError: It makes no sense.
+    """
+    try:
+        record = _record(session_id, *columns)
+    except (msgspec.MsgspecError, TypeError, ValueError) as error:
+        raise DamagedRowError(session_id, None) from error
+    numbers = (record.first_seq, record.last_seq)
+    if not all(isinstance(number, int) for number in numbers) or not isinstance(session_id, str):
+        raise DamagedRowError(str(session_id), None)
+    return record
+
+
+@contextmanager
+def _readable(session_id: str | None) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        # of Python's own module: a text that is not UTF-8
+        if hasattr(error, "sqlite_errorcode"):
+            raise
+        raise DamagedRowError(session_id, None) from error
 
 
 def _record(

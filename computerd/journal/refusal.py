@@ -21,3 +21,18 @@ class UnusableError(JournalError):
 
 class DamagedError(Exception):
     """The file is not a database, or a broken one. The daemon moves it aside; other programs say so and leave it."""
+
+
+class DamagedRowError(Exception):
+    """A row that is not what was written. `PRAGMA quick_check` does not see flipped bits in a text.
+
+    Attributes:
+        session_id: Whose, or None when there is no telling.
+        seq: Of the event. None: the session's own row.
+    """
+
+    def __init__(self, session_id: str | None, seq: int | None) -> None:
+        what = "a session" if session_id is None else session_id if seq is None else f"event {seq} of {session_id}"
+        super().__init__(f"{what} is not what was written")
+        self.session_id = session_id
+        self.seq = seq

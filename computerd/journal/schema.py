@@ -7,7 +7,8 @@ from typing import Final
 
 from computerd.journal.refusal import NewerSchemaError
 
-# A migration that was released is never edited. Each is one transaction and ends by saying its number, so that a kill at any moment leaves it undone or done.
+# A migration that was released is never edited.
+# Each is one transaction and ends by saying its number, so that a kill at any moment leaves it undone or done.
 # Times are milliseconds since the epoch. `events` has no rowid: a commit then touches one page of it and not two.
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (

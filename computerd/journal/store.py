@@ -12,16 +12,19 @@ from typing import Final
 from attrs import define, field
 
 from computerd.api.credentials import Revocation
-from computerd.journal import credentials, damage, epoch
+from computerd.journal import credentials, damage, epoch, events
 from computerd.journal.database import WAL_BYTES, connect, examine
 from computerd.journal.epoch import Witness
-from computerd.journal.refusal import DamagedError, UnusableError
+from computerd.journal.places import Places
+from computerd.journal.refusal import DamagedError, DamagedRowError, UnusableError
 from computerd.journal.repair import repair
 from computerd.journal.reserve import Reserve
 from computerd.session.port import Random, Seconds
 
 CHECKPOINT_PAGES: Final = 1000
 """Pages of the log after which it is written back: SQLite's own default for `wal_autocheckpoint`."""
+_LOOK_AHEAD: Final = 1000
+"""Events after a damaged one that are looked at too: damage comes in blocks."""
 _PAGE: Final = 4096
 _PAGES_OF_A_COMMIT: Final = 3
 
@@ -51,6 +54,7 @@ class Store:
     _checking: sqlite3.Connection | None = field(default=None, init=False)
     _lock: int | None = field(default=None, init=False)
     _version: int = field(default=-1, init=False)
+    _places: Places = field(init=False)
     _pages: int = field(default=0, init=False)
 
     @reserve.default
@@ -60,6 +64,10 @@ class Store:
     @_witness.default
     def _witness_beside(self) -> Witness:
         return Witness(self.path + ".seen")
+
+    @_places.default
+    def _places_of_it(self) -> Places:
+        return Places(self.path)
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -97,6 +105,45 @@ class Store:
             os.close(self._lock)
             self._lock = None
 
+    def renew(self, finding: str) -> None:
+        """Puts a new file in the place of the one that is open, which is damaged or not there any more, and opens that.
+
+        Raises:
+            JournalError: No new file can be made.
+            sqlite3.Error: It can't be written.
+        """
+        old = self.connection
+        if old.in_transaction:
+            with suppress(sqlite3.Error):
+                old.rollback()
+        self._places.disown_log()
+        try:
+            self._connection = self._begin_anew(finding, old)
+        except (UnusableError, sqlite3.Error):
+            # perhaps only because the disk is full
+            if not self.reserve.release():
+                raise
+            self._connection = self._begin_anew(finding, old)
+        # SQLite leaves the log alone when it closes a file that was moved
+        with suppress(sqlite3.Error):
+            old.close()
+        self._use(self._connection)
+        self._settle()
+
+    def skip(self, row: DamagedRowError) -> None:
+        """Begins a new epoch without what is before a damaged event of a session, and the event itself."""
+        assert row.session_id is not None and row.seq is not None, "it is not an event"
+        last = events.last_damaged(self.connection, row.session_id, row.seq, _LOOK_AHEAD)
+        self.log_epoch = epoch.begin(self.connection, self.path, self.random, (row.session_id, last))
+        self.report(
+            f"the journal is damaged: {row}; the events of that session up to {last} are not given any more, "
+            f"and a new epoch begins: {self.log_epoch}"
+        )
+
+    def displaced(self) -> str | None:
+        """Whether the file at the path is no longer the one that is open. How, or None."""
+        return self._places.displaced()
+
     def interrupt(self) -> None:
         """Ends the check of `open` early. The one call that may come from another thread."""
         connection = self._checking
@@ -118,10 +165,10 @@ class Store:
         if self.log_epoch:
             self._witness.say(self.log_epoch, self.total)
 
-    def committed(self, events: int, size: int) -> None:
-        """Counts a commit of that many events with so many bytes."""
+    def committed(self, events: int, removed: int, size: int) -> None:
+        """Counts a commit of that many events with so many bytes, which has removed so many rows."""
         self.total += events
-        self._pages += _PAGES_OF_A_COMMIT + events // 8 + size // _PAGE
+        self._pages += _PAGES_OF_A_COMMIT + (events + removed) // 8 + size // _PAGE
 
     def write_back(self) -> None:
         """Writes the log back to the database if it has grown to `CHECKPOINT_PAGES`. This is what waits for the disk."""
@@ -139,10 +186,10 @@ class Store:
         try:
             examine(self.path)
             self._lock = self._take_lock()
+            damage.finish(self.path)
             self._connection = self._connect()
-            # this thread writes the log back itself, when nobody waits for the answer to a commit
-            self._connection.execute("PRAGMA wal_autocheckpoint = 0").fetchone()
             self._check()
+            self._use(self._connection)
             self._settle()
             self.reserve.hold()
             self.changed_elsewhere()
@@ -159,6 +206,12 @@ class Store:
             return connect(self.path, durable=False)
         except DamagedError as error:
             return self._begin_anew(str(error))
+
+    def _use(self, connection: sqlite3.Connection) -> None:
+        # this thread writes the log back itself, when nobody waits for the answer to a commit
+        connection.execute("PRAGMA wal_autocheckpoint = 0").fetchone()
+        self._version = -1
+        self._places.remember()
 
     def _settle(self) -> None:
         self.log_epoch, why = epoch.settle(self.connection, self.path, self._witness, self.random)
@@ -186,15 +239,18 @@ class Store:
             self.connection.close()
             self._connection = self._begin_anew(finding)
 
-    def _begin_anew(self, finding: str) -> sqlite3.Connection:
-        aside = damage.move_aside(self.path, self.seconds)
-        connection = connect(self.path, durable=True)
-        saved = damage.salvage(aside, connection, self.seconds)
-        connection.close()
+    def _begin_anew(self, finding: str, old: sqlite3.Connection | None = None) -> sqlite3.Connection:
+        known = self.total
+        if old is None:
+            said = self._witness.read()
+            known = 0 if said is None else said[1]
+        anew = damage.begin_anew(self.path, known, self.seconds, old)
+        kept = f"it is kept as {anew.aside}" if os.path.lexists(anew.aside) else "nothing of it is left"
         self.report(
-            f"the journal was damaged ({finding}); it is kept as {aside} and a new one begins, without its sessions"
+            f"the journal was damaged ({finding}); {kept}, and a new one begins, "
+            f"with {anew.saved.sessions} of its sessions and none of their events"
         )
-        if not saved:
+        if not anew.saved.revocations:
             self.report(
                 "its revocations could not be read: every credential issued until now is revoked, so issue new ones"
             )

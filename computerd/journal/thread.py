@@ -1,7 +1,11 @@
 """The journal's thread: takes jobs, commits them in groups, answers.
 
 Everything that has arrived when a commit ends goes into the next one, so that the cost of a commit is shared by as many as wait for it,
-and a single job on an idle thread is committed at once: there is no timer that waits for company.
+and a single job on an idle thread is committed at once: there is no timer that waits for company. Audit rows wait for the end of an idle
+quarter of a second, or of a busy one: they are written with an fsync, which nobody else should have to wait for.
+
+When the file turns out to be damaged or gone, it is given up for a new one (see `renewals`). Until that is there, patient jobs wait and
+others are refused.
 """
 
 from __future__ import annotations
@@ -10,21 +14,28 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from attrs import define, field
 
 from computerd.api.credentials import Revocation
-from computerd.contract.errors import ApiError
-from computerd.journal.backlog import Job, Outcome, unavailable
-from computerd.journal.events import DamagedRowError
+from computerd.contract.errors import ApiError, Code
+from computerd.journal.backlog import Answer, Job, unavailable
+from computerd.journal.database import damaged
+from computerd.journal.group import Group
+from computerd.journal.refusal import DamagedRowError
+from computerd.journal.renewals import Renewals, lost
 from computerd.journal.store import Store
+from computerd.journal.trail import Trail
+from computerd.session.port import Commit
 
 MAX_GROUP: Final = 1000
 """Jobs of one commit."""
 POLL_SECONDS: Final = 0.25
-"""Between two looks at what other processes have written; half of what `api.credentials.Revocations` promises."""
+"""Between two looks at what other processes have done; half of what `api.credentials.Revocations` promises."""
 _NO_ROOM: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
+
+Written: TypeAlias = tuple[list[Answer], list[Commit]]
 
 
 @define(eq=False)
@@ -33,23 +44,32 @@ class Writer:
 
     Attributes:
         store: The file. Opened, used and closed on the thread.
+        trail: The audit rows that wait.
         monotonic: Seconds of a clock that never jumps.
-        opened: Told that the store is open, with the revocations.
-        deliver: Given the outcomes of jobs.
+        opened: Told that the store is open: the log epoch, and the revocations.
+        deliver: Given the outcomes of jobs, and what was committed with them.
+        renewed: Told the log epoch that has begun.
         revoked: Given the revocations after each change by another process.
         ended: Told that the thread is at its end, with the error that ended it, or None. Called last.
     """
 
     store: Store
+    trail: Trail
     monotonic: Callable[[], float]
-    opened: Callable[[list[Revocation]], None]
-    deliver: Callable[[Sequence[Outcome]], None]
+    opened: Callable[[str, list[Revocation]], None]
+    deliver: Callable[[Sequence[Answer], Sequence[Commit]], None]
+    renewed: Callable[[str], None]
     revoked: Callable[[list[Revocation]], None]
     ended: Callable[[BaseException | None], None]
     _queue: SimpleQueue[Job[Any] | None] = field(factory=SimpleQueue, init=False)
     _owed: list[Job[Any]] = field(factory=list, init=False)
     _troubled: bool = field(default=False, init=False)
     _polled: float = field(default=float("-inf"), init=False)
+    _renewals: Renewals = field(init=False)
+
+    @_renewals.default
+    def _none_yet(self) -> Renewals:
+        return Renewals(self.store, self.monotonic, self.renewed)
 
     def put(self, job: Job[Any]) -> None:
         """Queues a job. From any thread."""
@@ -63,7 +83,8 @@ class Writer:
         """The thread's whole life."""
         error: BaseException | None = None
         try:
-            self.opened(self.store.open())
+            revocations = self.store.open()
+            self.opened(self.store.log_epoch, revocations)
             self._work()
             self.store.close()
         except BaseException as problem:
@@ -78,7 +99,11 @@ class Writer:
                 self._carry_out(jobs)
             if not jobs or self.monotonic() - self._polled >= POLL_SECONDS:
                 self._look_around()
+            if self._renewals.renew():
+                self._troubled = False
+                self._settle_debts()
         self._settle_debts()
+        self._guard(self._write_trail)
 
     def _take(self) -> tuple[list[Job[Any]], bool]:
         jobs: list[Job[Any]] = []
@@ -95,48 +120,59 @@ class Writer:
 
     def _carry_out(self, jobs: list[Job[Any]]) -> None:
         alive = [job for job in jobs if not job.expired]
-        dropped = set(jobs).difference(alive)
-        if dropped:
-            self.deliver([Outcome(job, dropped=True) for job in dropped])
+        if len(alive) < len(jobs):
+            dropped = set(jobs).difference(alive)
+            self.deliver([Answer(job, dropped=True) for job in dropped], ())
         writing = [job for job in alive if job.writes]
         if writing:
-            self.deliver(self._write(writing))
+            self._write(writing)
         reading = [job for job in alive if not job.writes]
         if reading:
-            self.deliver([self._read(job) for job in reading])
-        self._guard(self.store.write_back)
+            self.deliver([self._read(job) for job in reading], ())
+        if self._renewals.finding is None:
+            self._guard(self.store.write_back)
 
-    def _read(self, job: Job[Any]) -> Outcome:
+    def _read(self, job: Job[Any]) -> Answer:
+        if self._renewals.finding is not None:
+            return Answer(job, error=lost())
         try:
-            return Outcome(job, job.run(self.store.connection))
+            return Answer(job, job.run(self.store.connection))
         except DamagedRowError as error:
-            self.store.report(f"the journal is damaged: {error} is not what was written")
-            return Outcome(job, error=unavailable("The server's journal is damaged here; tell its administrator."))
+            return Answer(job, error=self._damaged_row(error))
         except sqlite3.Error as error:
             self._in_trouble(error)
-            return Outcome(job, error=unavailable("The server's journal can't be read now; try again later."))
+            return Answer(job, error=unavailable("The server's journal can't be read now; try again later."))
         except Exception as error:
-            return Outcome(job, error=error)
+            return Answer(job, error=error)
 
-    def _write(self, jobs: list[Job[Any]]) -> list[Outcome]:
+    def _write(self, jobs: list[Job[Any]]) -> None:
+        if self._renewals.finding is not None:
+            self._refuse(jobs, lost())
+            return
         try:
-            outcomes = self._transaction(jobs)
+            outcomes, commits = self._transaction(jobs)
         except sqlite3.Error as error:
             self._in_trouble(error)
-            return self._not_written(jobs, error)
+            self._not_written(jobs, error)
         except Exception as error:
             # one job that can't be done must not take its neighbours with it
-            if len(jobs) == 1:
-                return [Outcome(jobs[0], error=error)]
-            return [outcome for job in jobs for outcome in self._write([job])]
-        self._out_of_trouble()
-        return outcomes
+            if len(jobs) > 1:
+                for job in jobs:
+                    self._write([job])
+            else:
+                problem = self._damaged_row(error) if isinstance(error, DamagedRowError) else error
+                self.deliver([Answer(jobs[0], error=problem)], ())
+        else:
+            self._out_of_trouble()
+            self.deliver(outcomes, commits)
 
-    def _transaction(self, jobs: list[Job[Any]]) -> list[Outcome]:
+    def _transaction(self, jobs: list[Job[Any]]) -> Written:
         connection = self.store.connection
+        group = Group(connection)
         connection.execute("BEGIN IMMEDIATE")
         try:
-            outcomes = [self._step(job, connection) for job in jobs]
+            outcomes = [self._step(job, group) for job in jobs]
+            group.flush()
             connection.execute("COMMIT")
         except BaseException:
             # SQLite has rolled back by itself after some errors, such as a full disk
@@ -144,44 +180,53 @@ class Writer:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
             raise
-        done = [outcome for outcome in outcomes if outcome.error is None]
-        self.store.committed(
-            sum(len(outcome.result) for outcome in done if isinstance(outcome.result, Sequence)),
-            sum(outcome.job.size for outcome in done),
-        )
-        return outcomes
+        self.store.committed(group.events, group.removed, sum(job.size for job in jobs))
+        return outcomes, group.commits
 
-    def _step(self, job: Job[Any], connection: sqlite3.Connection) -> Outcome:
+    def _step(self, job: Job[Any], group: Group) -> Answer:
         try:
-            return Outcome(job, job.run(connection))
+            return Answer(job, job.run(group))
         except ApiError as error:
-            return Outcome(job, error=error)
+            if job.patient and error.code is Code.SESSION_NOT_FOUND and self._renewals.ever:
+                # what has ended there ended with the session, which could not be saved
+                return Answer(job, ())
+            return Answer(job, error=error)
 
-    def _not_written(self, jobs: list[Job[Any]], error: sqlite3.Error) -> list[Outcome]:
-        refused = [Outcome(job, error=self._refusal(error)) for job in jobs if not job.patient]
+    def _not_written(self, jobs: list[Job[Any]], error: sqlite3.Error) -> None:
         patient = [job for job in jobs if job.patient]
-        if patient and error.sqlite_errorcode & 0xFF in _NO_ROOM and self.store.reserve.release():
+        if patient and _code(error) in _NO_ROOM and self.store.reserve.release():
             with suppress(sqlite3.Error):
-                return refused + self._transaction(patient)
-        self._owed += patient
-        return refused
+                outcomes, commits = self._transaction(patient)
+                self.deliver(outcomes, commits)
+                jobs = [job for job in jobs if not job.patient]
+        self._refuse(jobs, self._refusal(error))
+
+    def _refuse(self, jobs: list[Job[Any]], refusal: ApiError) -> None:
+        self._owed += [job for job in jobs if job.patient]
+        refused = [Answer(job, error=refusal) for job in jobs if not job.patient]
+        if refused:
+            self.deliver(refused, ())
 
     def _refusal(self, error: sqlite3.Error) -> ApiError:
-        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL:
+        if damaged(error):
+            return lost()
+        if _code(error) == sqlite3.SQLITE_FULL:
             return unavailable("The server's disk is full; try again later.")
         return unavailable("The server's disk does not take new events now; try again later.")
 
     def _settle_debts(self) -> None:
-        if self._owed:
+        if self._owed and self._renewals.finding is None:
             owed, self._owed = self._owed, []
-            outcomes = self._write(owed)
-            if outcomes:
-                self.deliver(outcomes)
+            self._write(owed)
 
     def _look_around(self) -> None:
         self._polled = self.monotonic()
+        self._renewals.look()
+        if self._renewals.finding is not None:
+            return
         self._settle_debts()
         self._guard(self._look_for_revocations)
+        self._guard(self._write_trail)
         self.store.note()
         if not self._owed:
             self.store.reserve.hold()
@@ -190,15 +235,28 @@ class Writer:
         if self.store.changed_elsewhere():
             self.revoked(self.store.revocations())
 
+    def _write_trail(self) -> None:
+        if self._renewals.finding is None:
+            self.trail.write(self.store.connection)
+
     def _guard(self, work: Callable[[], None]) -> None:
         try:
             work()
         except sqlite3.Error as error:
             self._in_trouble(error)
 
+    def _damaged_row(self, error: DamagedRowError) -> ApiError:
+        try:
+            return self._renewals.row(error)
+        except sqlite3.Error as problem:
+            self._in_trouble(problem)
+            return lost()
+
     def _in_trouble(self, error: sqlite3.Error) -> None:
-        # one line, however long it lasts
-        if not self._troubled:
+        if damaged(error):
+            self._renewals.found(str(error))
+        elif not self._troubled:
+            # one line, however long it lasts
             self._troubled = True
             self.store.report(f"the journal is in trouble: {error}; new work is refused until that is over")
 
@@ -206,3 +264,8 @@ class Writer:
         if self._troubled:
             self._troubled = False
             self.store.report("the journal takes new work again")
+
+
+def _code(error: sqlite3.Error) -> int:
+    # errors of Python's own module, such as one about text that is not UTF-8, have none
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -17,9 +17,9 @@ from twisted.python.failure import Failure
 from computerd.api.connection import Connection
 from computerd.api.front import Answer, Front
 from computerd.contract import limits, results
+from computerd.contract.access import Access
 from computerd.contract.decoding import decode
 from computerd.contract.errors import ApiError, Code, internal
-from computerd.contract.access import Access
 from computerd.contract.methods import BY_NAME, CLIENT_NOTIFICATIONS, Method
 from computerd.contract.objects import ErrorBody
 from computerd.contract.params import Attach

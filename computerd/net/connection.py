@@ -31,11 +31,13 @@ from computerd.contract.closing import REASONS, CloseCode
 from computerd.contract.identifiers import CONNECTION, REQUEST
 from computerd.contract.params import Attach
 from computerd.contract.shapes import timestamp
+from computerd.net.attempts import LOCAL
 from computerd.net.calls import Calls
 from computerd.net.credentials import Verified
 from computerd.net.heads import SUBPROTOCOL
 from computerd.net.receiving import Receiver
 from computerd.net.sender import Sender
+from computerd.net.throttle import source
 from computerd.terminal.channels import Channels
 
 CLOSE_SECONDS: Final = 5.0
@@ -139,10 +141,21 @@ class Socket(Receiver):
             self._deadline = factory.reactor.seconds() + left
         factory.roster.opened(self, verified.caller.member.id)
         factory.tally.connections += 1
+        self._note("connection.opened", connection)
         self._tick_call = factory.reactor.callLater(limits.PING_SECONDS, self._tick)
         sender.notify("ready", _ready(connection.id, expires, left))
         for attach in self.opening.attaches:
             self._calls.attach(attach)
+
+    def _note(self, action: str, connection: Connection) -> None:
+        code = self.close_code
+        where = source(self.transport.getPeer()) or LOCAL
+        self.factory.trail.note(
+            action,
+            "ok" if code is None else str(int(code)),
+            caller=connection.caller,
+            subject=f"{connection.id} {where}",
+        )
 
     def _request_id(self) -> str:
         return REQUEST.new(self.factory.random)
@@ -245,6 +258,7 @@ class Socket(Receiver):
         connection, self._connection = self._connection, None
         self.factory.roster.finished(self)
         if connection is not None:
+            self._note("connection.closed", connection)
             connection.gone()
 
     def _close_transport(self, half: bool) -> None:

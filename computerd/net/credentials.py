@@ -22,8 +22,8 @@ from msgspec import Meta
 from computerd.api.caller import Caller
 from computerd.api.credentials import Revocations
 from computerd.contract import limits
-from computerd.contract.errors import ApiError, Code
 from computerd.contract.access import Scope
+from computerd.contract.errors import ApiError, Code
 from computerd.contract.objects import Person
 from computerd.net.keyring import KeyRing
 from computerd.net.signer import ALGORITHM, AUDIENCE, Minted
@@ -145,11 +145,13 @@ class Credentials:
             return "The credential was revoked: get a new one."
         return None
 
-    def trust(self, minted: Minted, kid: str) -> None:
+    def trust(self, minted: Minted, kid: str) -> Verified:
         """Remembers a credential that this process has just made, so that it passes even where the caller's address is slowed down."""
         key = self.own[kid]
         payload = _signatures.decode(minted.token, key, algorithms=[ALGORITHM])
-        self._remember(_digest(minted.token), Verified(_caller(_claims.decode(payload)), kid))
+        verified = Verified(_caller(_claims.decode(payload)), kid)
+        self._remember(_digest(minted.token), verified)
+        return verified
 
     def _remember(self, digest: bytes, verified: Verified) -> None:
         while len(self._remembered) >= _REMEMBERED:

@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from computerd.api.front import Front
+from computerd.api.trail import NOWHERE, Trail
 from computerd.contract import limits
 from computerd.contract.decoding import decode, decode_query
 from computerd.contract.errors import invalid
@@ -56,6 +57,7 @@ class ConnectionFactory(WebSocketServerFactory):
         random: n bytes of a cryptographic source.
         tally: Counts connections and what is called on them.
         traffic: Counts what their terminals carry.
+        trail: Is told of their beginnings and ends.
     """
 
     protocol = Socket  # type: ignore[assignment]  # Autobahn declares its own class
@@ -71,6 +73,7 @@ class ConnectionFactory(WebSocketServerFactory):
         random: Callable[[int], bytes],
         tally: Tally | None = None,
         traffic: Traffic | None = None,
+        trail: Trail = NOWHERE,
     ) -> None:
         super().__init__(server="", reactor=reactor)
         self.front = front
@@ -80,6 +83,7 @@ class ConnectionFactory(WebSocketServerFactory):
         self.random = random
         self.tally = tally or Tally()
         self.traffic = traffic or Traffic()
+        self.trail = trail
         self._batched_timer = _Timer(reactor)
         # One call: each one sets allowNullOrigin back to False unless it names it. Origins are checked before, as exact strings.
         self.setProtocolOptions(

@@ -19,9 +19,11 @@ from twisted.internet.interfaces import IAddress, IDelayedCall, IListeningPort
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
-from computerd.contract.errors import ApiError, Code
+from computerd.api.trail import NOWHERE, Trail
 from computerd.contract.access import Scope
+from computerd.contract.errors import ApiError, Code
 from computerd.contract.shapes import timestamp
+from computerd.net.attempts import Attempts
 from computerd.net.credentials import Credentials
 from computerd.net.refusal import ListenError
 from computerd.net.signer import Signer
@@ -44,7 +46,9 @@ class LocalSocket:
         names: Unix user names by uid, of those who may have one.
         clock: Seconds since the epoch.
         random: n bytes of a cryptographic source.
+        trail: Is told which credentials were handed out.
         url: Where the daemon listens; known once it does.
+        attempts: Is told who was given none. Set by `NetService`.
     """
 
     path: Path
@@ -53,7 +57,9 @@ class LocalSocket:
     names: Mapping[int, str]
     clock: Callable[[], float]
     random: Callable[[int], bytes]
+    trail: Trail = NOWHERE
     url: str = ""
+    attempts: Attempts | None = None
 
     def listen(self, reactor: Any, url: str) -> IListeningPort:
         """Makes the socket. One that a dead daemon has left is replaced.
@@ -74,6 +80,8 @@ class LocalSocket:
         """The line for whoever runs as `uid`."""
         name = self.names.get(uid)
         if name is None:
+            if self.attempts is not None:
+                self.attempts.failed(f"uid {uid}", Code.FORBIDDEN.value)
             refusal = ApiError(
                 Code.FORBIDDEN,
                 "Only root and the daemon's user are given a credential here: ask the host's administrator for a token.",
@@ -82,7 +90,8 @@ class LocalSocket:
         minted = self.signer.mint(
             name, name=name, email=None, admin=True, scopes=Scope, ttl=TTL_SECONDS, now=self.clock(), random=self.random
         )
-        self.credentials.trust(minted, KID)
+        caller = self.credentials.trust(minted, KID).caller
+        self.trail.note("token.created", caller=caller, subject=f"local socket, uid {uid}")
         assert minted.expires_at is not None
         line = {"url": self.url, "token": minted.token, "expiresAt": timestamp(minted.expires_at)}
         return strictjson.dumps(line) + b"\n"

@@ -195,7 +195,7 @@ class Request(http.Request):
         site = self.channel.site
         problem = site.credentials.problem(verified)
         if problem is not None:
-            site.tally.unauthenticated[NO_LONGER] += 1
+            site.unauthenticated(self.channel, NO_LONGER)
             raise refused(problem)
         site.members.make_room(self.channel, len(reply.body))
 

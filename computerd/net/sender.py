@@ -5,8 +5,8 @@ Theory. There is no output queue of ours in the normal case. The sender is in on
     FREE     nothing of ours is in user space: a frame goes straight to the kernel, with one `send`
     PENDING  the kernel took less than it was given: the rest is with Twisted's transport, and the transport will say when it is gone
 
-While PENDING, terminals that give a frame, and attached sessions that give messages, hear False, and are called again, in the order in which they first heard it,
-when the sender is FREE; so a client that does not read blocks its own programs and costs nothing. What can't be
+While PENDING, terminals that give a frame, and attached sessions that have messages, hear False, and are called again, in the order in which
+they first heard it, when the sender is FREE; so a client that does not read blocks its own programs and costs nothing. What can't be
 held back (answers, notifications, pongs) waits in one queue, behind the frames that were given before it, and over
 `limits.MAX_UNSENT_BYTES` of it the connection is given up (4008). Being one queue, it keeps two promises: the answer to
 `terminals.open` precedes the terminal's output, and its last output precedes `terminal.exited`.

@@ -19,7 +19,9 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from computerd.api.front import Front
+from computerd.api.trail import NOWHERE, Trail
 from computerd.contract.closing import CloseCode
+from computerd.net.attempts import Attempts
 from computerd.net.credentials import Credentials
 from computerd.net.entrance import Entrance, Exposition, is_private
 from computerd.net.factory import ConnectionFactory
@@ -60,6 +62,7 @@ class NetService(Service):
         traffic: Counts what terminals carry.
         tally: Counts connections, requests and refusals.
         roster: Every connection.
+        trail: Is told who comes and goes, and who may not come.
     """
 
     reactor: Any
@@ -77,21 +80,32 @@ class NetService(Service):
     traffic: Traffic = field(factory=Traffic)
     tally: Tally = field(factory=Tally)
     roster: Roster = field(factory=Roster)
+    trail: Trail = NOWHERE
+    attempts: Attempts = field(init=False)
     site: Site = field(init=False)
     ports: list[IListeningPort] = field(factory=list, init=False)
     _ends: list[Callable[[], object]] = field(factory=list, init=False)
     _log = Logger()
 
+    @attempts.default
+    def _make_attempts(self) -> Attempts:
+        attempts = Attempts(self.trail, self.reactor.seconds)
+        if self.local is not None:
+            self.local.attempts = attempts
+        return attempts
+
     @site.default
     def _make_site(self) -> Site:
         sockets = ConnectionFactory(
-            self.reactor, self.front, self.credentials, self.roster, self.clock, self.random, self.tally, self.traffic
-        )
+            self.reactor, self.front, self.credentials, self.roster, self.clock, self.random, self.tally, self.traffic,
+            self.trail,
+        )  # fmt: skip
         rules = Rules(frozenset(self.allowed_origins), frozenset(name.lower() for name in self.allowed_hosts))
         throttle = Throttle(self.reactor.seconds)
         return Site(
-            self.reactor, self.front, self.credentials, throttle, rules, sockets, self.clock, self.random, self.tally
-        )
+            self.reactor, self.front, self.credentials, throttle, rules, sockets, self.clock, self.random, self.tally,
+            self.attempts,
+        )  # fmt: skip
 
     async def listen(self) -> None:
         """Listens on every endpoint and on the local socket, or on none.
@@ -129,7 +143,7 @@ class NetService(Service):
         return port
 
     def _watch(self) -> None:
-        ticking = LoopingCall(self.roster.check)
+        ticking = LoopingCall(self._look_around)
         ticking.clock = self.reactor
         ticking.start(_CHECK_SECONDS, now=False).addErrback(
             lambda failure: self._log.failure("the check failed", failure)
@@ -139,6 +153,10 @@ class NetService(Service):
             self.credentials.revocations.watch(self.roster.check),
             self.keys.watch(self.roster.check),
         ]
+
+    def _look_around(self) -> None:
+        self.roster.check()
+        self.attempts.tell()
 
     def url(self) -> str:
         """Where a client on this machine connects."""
@@ -163,6 +181,7 @@ class NetService(Service):
             self.keys.reload()
         except KeyProblem as problem:
             self._log.error("the keys stay as they were: {problem}", problem=problem)
+            self.trail.note("key.changed", "invalid")
 
     # the end
 
@@ -180,6 +199,7 @@ class NetService(Service):
         for end in ends:
             end()
         self.site.abort()
+        self.attempts.tell(all_of_them=True)
         done = self.roster.close_all(code)
         if done.called:
             return succeed(None)

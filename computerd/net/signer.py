@@ -10,8 +10,8 @@ import jwt
 from attrs import frozen
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from computerd.contract.identifiers import Identifier
 from computerd.contract.access import Scope
+from computerd.contract.identifiers import Identifier
 from computerd.net.keys import load_private, thumbprint
 
 ALGORITHM: Final = "EdDSA"

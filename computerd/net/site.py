@@ -15,9 +15,11 @@ from twisted.web import http
 
 from computerd.api.caller import Caller
 from computerd.api.front import Front
+from computerd.api.trail import NOWHERE
 from computerd.contract.errors import ApiError, Code
 from computerd.contract.identifiers import REQUEST
 from computerd.contract.methods import Method
+from computerd.net.attempts import Attempts
 from computerd.net.credentials import Credentials, Forged, Verified, no_credential, no_key_yet
 from computerd.net.factory import ConnectionFactory, attaches
 from computerd.net.heads import Head, MethodNotAllowed, Rules, bearer, check_upgrade
@@ -57,6 +59,7 @@ class Site(http.HTTPFactory):
         wall: Callable[[], float],
         random: Callable[[int], bytes],
         tally: Tally | None = None,
+        attempts: Attempts | None = None,
     ) -> None:
         super().__init__(timeout=IDLE_SECONDS, reactor=reactor)
         self.front: Final = front
@@ -66,6 +69,7 @@ class Site(http.HTTPFactory):
         self.sockets: Final = sockets
         self.routes: Final = Routes()
         self.tally: Final = tally or Tally()
+        self.attempts: Final = Attempts(NOWHERE, reactor.seconds) if attempts is None else attempts
         self._wall = wall
         self._random = random
         self._strangers: dict[Channel, str | None] = {}
@@ -161,28 +165,40 @@ class Site(http.HTTPFactory):
         """The caller; None when the host's key is not there yet."""
         token = bearer(head)
         if token is None:
-            self.tally.unauthenticated[MISSING] += 1
+            self.unauthenticated(channel, MISSING)
             raise no_credential()
         verified = self.credentials.known(token)
         if verified is None:
             origin = source(channel.getPeer())
-            self.throttle.check(origin)
+            self._check_throttle(origin)
             try:
                 verified = self.credentials.verify(token)
             except Forged:
                 self.throttle.failed(origin)
-                self.tally.unauthenticated[FORGED] += 1
+                self.unauthenticated(channel, FORGED)
                 raise no_credential() from None
             except ApiError as error:
                 if error.code is Code.UNAVAILABLE:
                     return None
-                self.tally.unauthenticated[NO_LONGER] += 1
+                self.unauthenticated(channel, NO_LONGER)
                 raise
         # one that was closed to make room for others may still have had a request on its way
         if channel in self._strangers or channel in self.members:
             self.members.keep(channel, verified.caller.member.id)
             self._strangers.pop(channel, None)
         return verified
+
+    def _check_throttle(self, origin: str | None) -> None:
+        try:
+            self.throttle.check(origin)
+        except ApiError as error:
+            self.attempts.failed(origin, error.code.value)
+            raise
+
+    def unauthenticated(self, channel: Channel, why: str) -> None:
+        """A request on `channel` has no good credential: counts it, for the metrics and for the audit trail."""
+        self.tally.unauthenticated[why] += 1
+        self.attempts.failed(source(channel.getPeer()), why)
 
     def _with_program(self, caller: Caller, head: Head) -> Caller:
         """The caller with the program that it uses, which it says itself: good for display only."""

@@ -1,6 +1,7 @@
 """When to tell the daemon which events have arrived: often enough for its limits, and not for each of them.
 
-The daemon puts up with 10,000 events and 8 MiB that were not acknowledged; we stay far below both.
+The daemon puts up with 10,000 events and 8 MiB that were not acknowledged; we stay far below both. But each acknowledgement counts as one of
+the connection's 100 messages a second, so in a flood they are spaced out: at 20 a second, each stands for what came meanwhile.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ EVERY: Final = 100
 BYTES: Final = limits.MIB
 SECONDS: Final = 1.0
 """For the first of fewer."""
+SPACING_SECONDS: Final = 0.05
+"""Between two at least. 10,000 events within that time would be 200,000 a second."""
 
 
 class Acks:
@@ -23,6 +26,7 @@ class Acks:
         self._count = 0
         self._bytes = 0
         self._since = 0.0
+        self._last = float("-inf")
 
     def taken(self, size: int, now: float) -> None:
         """An event of `size` bytes has been printed."""
@@ -33,11 +37,17 @@ class Acks:
 
     def due(self, now: float) -> bool:
         """Whether to acknowledge now. If so, it counts as done."""
-        if not self._count or (self._count < EVERY and self._bytes < BYTES and now - self._since < SECONDS):
+        if self._count == 0 or now < self._when:
             return False
         self._count = self._bytes = 0
+        self._last = now
         return True
 
     def wait(self, now: float) -> float | None:
         """Seconds until it is due although nothing comes; None: never."""
-        return max(0.0, self._since + SECONDS - now) if self._count else None
+        return max(0.0, self._when - now) if self._count else None
+
+    @property
+    def _when(self) -> float:
+        many = self._count >= EVERY or self._bytes >= BYTES
+        return max(self._since, self._last + SPACING_SECONDS) if many else self._since + SECONDS

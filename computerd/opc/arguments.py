@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 import computerd
-from computerd.opc import words
+from computerd.opc import values, words
 from computerd.opc.failure import OWN_FAILURE, USAGE
 from computerd.opc.settings import COLORS
 
 TERMINAL_VERBS: Final = ("shell", "exec")
-MAX_CELLS: Final = 1000
-MAX_LISTED: Final = 5000
-MAX_ID: Final = 255
 _STATUS: Final = (
     "It ends with the command's exit code, 128 + the number of the signal that ended it, or 255 if opc itself failed."
 )
@@ -37,59 +33,6 @@ class _NeverHere(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         parser.error("other users can read a command line, so no token may stand there: use --token-file or OPC_TOKEN")
-
-
-def size(text: str) -> tuple[int, int]:
-    """Columns and rows, from `120x40`."""
-    match = re.fullmatch(r"([0-9]{1,4})x([0-9]{1,4})", text)
-    if match is None or not all(1 <= int(number) <= MAX_CELLS for number in match.groups()):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no size: write columns and rows such as 120x40, 1 to {MAX_CELLS} each"
-        )
-    return int(match[1]), int(match[2])
-
-
-def term(text: str) -> str:
-    """A value of TERM that the API takes."""
-    if re.fullmatch(r"[A-Za-z0-9._+-]{1,64}", text) is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no name of a terminal such as xterm-256color")
-    return text
-
-
-def count(text: str) -> int:
-    """How many to list."""
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_LISTED:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {MAX_LISTED}")
-    return int(text)
-
-
-def sequence(text: str) -> int:
-    """A number of an event, or of events."""
-    if re.fullmatch(r"[0-9]{1,15}", text) is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of an event")
-    return int(text)
-
-
-def event_type(text: str) -> str:
-    """A type of events. What this client does not know may be one: servers may have more."""
-    if re.fullmatch(r"[^\s,]{1,64}", text) is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no type of events such as terminal.opened")
-    return text
-
-
-def identifier(text: str) -> str:
-    """An id of a session. Whether there is one is for the daemon to say."""
-    if not text or len(text) > MAX_ID or not text.isprintable():
-        raise argparse.ArgumentTypeError(f"{text!r} is no id of a session such as cs_0123456789abcdef")
-    return text
-
-
-def pair(text: str) -> tuple[str, str]:
-    """Key and value, from `key=value`."""
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is no pair: write KEY=VALUE; --unset KEY removes one")
-    return key, value
 
 
 def parser() -> argparse.ArgumentParser:
@@ -186,8 +129,8 @@ def _terminal(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("-T", "--no-tty", action="store_true", help="pipes, never a tty")
     verb.add_argument("-e", "--escape", metavar="CHAR", help="the escape character, or none (default: ~)")
     verb.add_argument("-n", "--no-input", action="store_true", help="do not read standard input")
-    verb.add_argument("--size", type=size, metavar="CxR", help="columns and rows, whatever the window has")
-    verb.add_argument("--term", type=term, metavar="NAME", help="the value of TERM there (default: as here)")
+    verb.add_argument("--size", type=values.size, metavar="CxR", help="columns and rows, whatever the window has")
+    verb.add_argument("--term", type=values.term, metavar="NAME", help="the value of TERM there (default: as here)")
     verb.add_argument("session", nargs="?", metavar="SESSION", help="its id, cs_…")
     verb.add_argument("command", nargs="*", metavar="COMMAND", help="what to run, and its arguments")
 
@@ -200,7 +143,7 @@ def _list(verb: argparse.ArgumentParser, default: Any) -> None:
 
     verb.add_argument("--json", action="store_true", default=of(False), help="print JSON, errors too")
     verb.add_argument("--all", action="store_true", default=of(False), help="the archived ones too")
-    verb.add_argument("--limit", type=count, default=of(50), metavar="N", help="how many at most (default: 50)")
+    verb.add_argument("--limit", type=values.count, default=of(50), metavar="N", help="how many at most (default: 50)")
 
 
 def _sessions(sessions: argparse.ArgumentParser, common: _Parser) -> None:
@@ -219,7 +162,7 @@ def _sessions(sessions: argparse.ArgumentParser, common: _Parser) -> None:
     def on_one(name: str, summary: str, more: str = "") -> argparse.ArgumentParser:
         one = action(name, summary, more)
         one.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON, errors too")
-        one.add_argument("id", type=identifier, metavar="ID", help="the session's id, cs_…")
+        one.add_argument("id", type=values.identifier, metavar="ID", help="the session's id, cs_…")
         return one
 
     _list(action("list", "list sessions, newest first"), argparse.SUPPRESS)
@@ -247,7 +190,7 @@ def _update(update: argparse.ArgumentParser) -> None:
     update.add_argument("--mode", metavar="NAME", help="the agent's mode")
     update.add_argument(
         "--metadata",
-        type=pair,
+        type=values.pair,
         action="append",
         default=[],
         metavar="KEY=VALUE",
@@ -263,17 +206,19 @@ def _events(events: argparse.ArgumentParser) -> None:
     events.add_argument("-f", "--follow", action="store_true", help="go on for ever with what happens next")
     events.add_argument("--json", action="store_true", help="print each event as JSON, as the API gave it")
     events.add_argument(
-        "--type", action="append", type=event_type, metavar="T", help="only events of this type (repeatable)"
+        "--type", action="append", type=values.event_type, metavar="T", help="only events of this type (repeatable)"
     )
     where = events.add_mutually_exclusive_group()
-    where.add_argument("--after", type=sequence, metavar="SEQ", help="only what comes after this event (default: 0)")
+    where.add_argument(
+        "--after", type=values.sequence, metavar="SEQ", help="only what comes after this event (default: 0)"
+    )
     where.add_argument(
         "--tail",
-        type=sequence,
+        type=values.sequence,
         metavar="N",
         help="begin with the last N events, of whatever type; 0 with -f: only what is new",
     )
-    events.add_argument("session", nargs="?", type=identifier, metavar="SESSION", help="its id, cs_…")
+    events.add_argument("session", nargs="?", type=values.identifier, metavar="SESSION", help="its id, cs_…")
 
 
 def _json(verb: argparse.ArgumentParser) -> None:

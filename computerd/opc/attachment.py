@@ -203,7 +203,7 @@ class Attachment:
         except AstrayError:
             raise Lost(_STRANGE) from None
         if gap is not None:
-            self._speaker.warn(gap.words())
+            self._speaker.error(gap.words())
         self._printed = True
         self._lines.event(event)
         self._acks.taken(size, now)
@@ -232,7 +232,7 @@ class Attachment:
 
     def _replaced(self, replaced: Replaced | None) -> None:
         if replaced is not None:
-            self._speaker.warn(replaced.words())
+            self._speaker.error(replaced.words())
 
 
 def _is_number(value: object) -> TypeGuard[int]:

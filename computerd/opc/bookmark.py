@@ -53,6 +53,8 @@ class Replaced(NamedTuple):
     def words(self) -> str:
         """For a person."""
         text = f"the session's history was replaced: its epoch was {visible(self.old)} and is {visible(self.new)} now."
+        if self.old == self.new:
+            text = f"the session's history was cut back, in its epoch {visible(self.old)}."
         if self.on > self.after:
             return text
         return f"{text} Events {self.on} to {self.after} are not what was printed; going on from event {self.on}."

@@ -119,7 +119,7 @@ class History:
                 if seq <= after or (seq != after + 1 and place > 0 and not types):
                     raise _strange()
                 if seq != after + 1 and not types:
-                    speaker.warn(Gap(after + 1, seq - 1).words())
+                    speaker.error(Gap(after + 1, seq - 1).words())
                 after = seq
                 lines.event(event)
                 lines.drain()

@@ -87,7 +87,8 @@ class Follow:
                 self._backoff.reset()
             if not self._told:
                 self._told = True
-                self._speaker.warn(f"{failure.message.rstrip('.')}; connecting again until it works.")
+                what = failure.message.partition(". ")[0].rstrip(".")
+                self._speaker.warn(f"{what}; connecting again until it works.")
             else:
                 self._speaker.detail(failure.message)
             self._lines.rest(self._backoff.seconds(failure.retry_after_ms))

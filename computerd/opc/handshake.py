@@ -17,6 +17,8 @@ SUBPROTOCOL: Final = "opc.v1"
 MAX_BODY: Final = 64 * 1024
 """Bytes of a refusal's body that are read. The head is bounded by h11."""
 
+_CUT: Final = "it ended the connection during the handshake"
+
 
 class Refusal(NamedTuple):
     """The answer was no."""
@@ -56,11 +58,7 @@ class Handshake:
             Failure: It is no answer of a daemon.
             ConnectionError: It ended in the middle.
         """
-        try:
-            self._protocol.receive_data(data or None)
-        # wsproto decodes some headers without looking for errors
-        except (ProtocolError, UnicodeDecodeError):
-            raise self._strange() from None
+        self._receive(data)
         for event in self._protocol.events():
             match event:
                 case AcceptConnection():
@@ -76,8 +74,17 @@ class Handshake:
         if not data:
             if self._status is not None:
                 return Refusal(self._status, self._body)
-            raise ConnectionError("it ended the connection during the handshake")
+            raise ConnectionError(_CUT)
         return None
+
+    def _receive(self, data: bytes) -> None:
+        try:
+            self._protocol.receive_data(data or None)
+        # wsproto decodes some headers without looking for errors
+        except (ProtocolError, UnicodeDecodeError):
+            if not data:
+                raise ConnectionError(_CUT) from None
+            raise self._strange() from None
 
     def _accepted(self, event: AcceptConnection) -> WebSocket:
         if event.subprotocol != SUBPROTOCOL:

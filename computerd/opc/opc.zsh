@@ -12,9 +12,10 @@ _shtab_opc_commands() {
   local _commands=(
     completion:'Prints a completion script. For bash: eval "$(opc completion bash)".'
     config:'show the settings'
+    events:'Prints the events of the session, or of your newest one, and leaves; with -f it follows them for ever, through restarts of the daemon and breaks of the connection, without losing or repeating a line.'
     exec:'Runs a command in the session, or in your newest one, on pipes unless -t is given. One word is passed to the shell as it is; of several, each arrives as one word. It ends with the command'"'"'s exit code, 128 + the number of the signal that ended it, or 255 if opc itself failed.'
     schema:'Prints the API'"'"'s JSON Schema, or one object, method or table of it.'
-    sessions:'Lists sessions, newest first.'
+    sessions:'Lists sessions, newest first, or does one of the actions. `opc sessions ACTION --help` says more.'
     shell:'Opens a terminal in the session, or in your newest one, and makes one if there is none. Without a command: the login shell. It is a tty if standard input is one. It ends with the command'"'"'s exit code, 128 + the number of the signal that ended it, or 255 if opc itself failed.'
     version:'print the versions of client and daemon'
   )
@@ -26,6 +27,19 @@ _shtab_opc_config_commands() {
     show:'print every setting'
   )
   _describe 'opc config commands' _commands
+}
+
+_shtab_opc_sessions_commands() {
+  local _commands=(
+    archive:'Put a session away. What is left of its processes ends.'
+    list:'List sessions, newest first.'
+    resume:'Make a suspended session ready again.'
+    show:'Show all of a session.'
+    suspend:'End what is left of a session'"'"'s processes. What opens a terminal resumes it.'
+    unarchive:'Take a session out of the archive.'
+    update:'Change a session'"'"'s title, settings or metadata. The API replaces all of the metadata at once: opc reads what is there, changes that, and sends it whole, so what somebody else sets in the same moment is lost.'
+  )
+  _describe 'opc sessions commands' _commands
 }
 
 _shtab_opc_options=(
@@ -84,6 +98,25 @@ _shtab_opc_config_show_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_opc_config_show_defaults_added=0
 
+_shtab_opc_events_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--url[where the daemon is, such as wss\:\/\/host.example]:url:"
+  "--token-file[holds the token\; nobody else may read it]:FILE:"
+  "--host[a profile of the configuration]:NAME:"
+  "--color[whether to colour (default\: auto)]:color:(auto always never)"
+  {-q,--quiet}"[say only what went wrong]"
+  "*"{-v,--verbose}"[say more\; -vv says all]"
+  {-f,--follow}"[go on for ever with what happens next]"
+  "--json[print each event as JSON, as the API gave it]"
+  "*--type[only events of this type (repeatable)]:T:"
+  "--after[only what comes after this event (default\: 0)]:SEQ:"
+  "--tail[begin with the last N events, of whatever type\; 0 with -f\: only what is new]:N:"
+  ":its id, cs_\…:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_opc_events_defaults_added=0
+
 _shtab_opc_exec_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--url[where the daemon is, such as wss\:\/\/host.example]:url:"
@@ -134,6 +167,121 @@ _shtab_opc_sessions_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_opc_sessions_defaults_added=0
+
+_shtab_opc_sessions_archive_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--url[where the daemon is, such as wss\:\/\/host.example]:url:"
+  "--token-file[holds the token\; nobody else may read it]:FILE:"
+  "--host[a profile of the configuration]:NAME:"
+  "--color[whether to colour (default\: auto)]:color:(auto always never)"
+  {-q,--quiet}"[say only what went wrong]"
+  "*"{-v,--verbose}"[say more\; -vv says all]"
+  "--json[print JSON, errors too]"
+  ":the session\'s id, cs_\…:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_opc_sessions_archive_defaults_added=0
+
+_shtab_opc_sessions_list_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--url[where the daemon is, such as wss\:\/\/host.example]:url:"
+  "--token-file[holds the token\; nobody else may read it]:FILE:"
+  "--host[a profile of the configuration]:NAME:"
+  "--color[whether to colour (default\: auto)]:color:(auto always never)"
+  {-q,--quiet}"[say only what went wrong]"
+  "*"{-v,--verbose}"[say more\; -vv says all]"
+  "--json[print JSON, errors too]"
+  "--all[the archived ones too]"
+  "--limit[how many at most (default\: 50)]:N:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_opc_sessions_list_defaults_added=0
+
+_shtab_opc_sessions_resume_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--url[where the daemon is, such as wss\:\/\/host.example]:url:"
+  "--token-file[holds the token\; nobody else may read it]:FILE:"
+  "--host[a profile of the configuration]:NAME:"
+  "--color[whether to colour (default\: auto)]:color:(auto always never)"
+  {-q,--quiet}"[say only what went wrong]"
+  "*"{-v,--verbose}"[say more\; -vv says all]"
+  "--json[print JSON, errors too]"
+  ":the session\'s id, cs_\…:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_opc_sessions_resume_defaults_added=0
+
+_shtab_opc_sessions_show_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--url[where the daemon is, such as wss\:\/\/host.example]:url:"
+  "--token-file[holds the token\; nobody else may read it]:FILE:"
+  "--host[a profile of the configuration]:NAME:"
+  "--color[whether to colour (default\: auto)]:color:(auto always never)"
+  {-q,--quiet}"[say only what went wrong]"
+  "*"{-v,--verbose}"[say more\; -vv says all]"
+  "--json[print JSON, errors too]"
+  ":the session\'s id, cs_\…:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_opc_sessions_show_defaults_added=0
+
+_shtab_opc_sessions_suspend_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--url[where the daemon is, such as wss\:\/\/host.example]:url:"
+  "--token-file[holds the token\; nobody else may read it]:FILE:"
+  "--host[a profile of the configuration]:NAME:"
+  "--color[whether to colour (default\: auto)]:color:(auto always never)"
+  {-q,--quiet}"[say only what went wrong]"
+  "*"{-v,--verbose}"[say more\; -vv says all]"
+  "--json[print JSON, errors too]"
+  "--if-idle[only if nothing runs in it]"
+  ":the session\'s id, cs_\…:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_opc_sessions_suspend_defaults_added=0
+
+_shtab_opc_sessions_unarchive_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--url[where the daemon is, such as wss\:\/\/host.example]:url:"
+  "--token-file[holds the token\; nobody else may read it]:FILE:"
+  "--host[a profile of the configuration]:NAME:"
+  "--color[whether to colour (default\: auto)]:color:(auto always never)"
+  {-q,--quiet}"[say only what went wrong]"
+  "*"{-v,--verbose}"[say more\; -vv says all]"
+  "--json[print JSON, errors too]"
+  ":the session\'s id, cs_\…:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_opc_sessions_unarchive_defaults_added=0
+
+_shtab_opc_sessions_update_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--url[where the daemon is, such as wss\:\/\/host.example]:url:"
+  "--token-file[holds the token\; nobody else may read it]:FILE:"
+  "--host[a profile of the configuration]:NAME:"
+  "--color[whether to colour (default\: auto)]:color:(auto always never)"
+  {-q,--quiet}"[say only what went wrong]"
+  "*"{-v,--verbose}"[say more\; -vv says all]"
+  "--json[print JSON, errors too]"
+  "--title[1 to 200 characters]:TEXT:"
+  "--speed[how fast its turns run]:speed:(fast standard)"
+  "--model[what its turns run with]:NAME:"
+  "--effort[the model\'s effort]:NAME:"
+  "--mode[the agent\'s mode]:NAME:"
+  "*--metadata[set one pair and keep the others\; the value may be empty (repeatable)]:KEY=VALUE:"
+  "*--unset[remove one pair of the metadata (repeatable)]:KEY:"
+  "--no-metadata[remove all pairs but those that --metadata sets]"
+  ":the session\'s id, cs_\…:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_opc_sessions_update_defaults_added=0
 
 _shtab_opc_shell_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -191,9 +339,10 @@ _shtab_opc() {
       case $line[1] in
         completion) _arguments -C -s $_shtab_opc_completion_options ;;
         config) _shtab_opc_config ;;
+        events) _arguments -C -s $_shtab_opc_events_options ;;
         exec) _arguments -C -s $_shtab_opc_exec_options ;;
         schema) _arguments -C -s $_shtab_opc_schema_options ;;
-        sessions) _arguments -C -s $_shtab_opc_sessions_options ;;
+        sessions) _shtab_opc_sessions ;;
         shell) _arguments -C -s $_shtab_opc_shell_options ;;
         version) _arguments -C -s $_shtab_opc_version_options ;;
       esac
@@ -219,6 +368,35 @@ _shtab_opc_config() {
       curcontext="${curcontext%:*:*}:_shtab_opc_config-$line[1]:"
       case $line[1] in
         show) _arguments -C -s $_shtab_opc_config_show_options ;;
+      esac
+  esac
+}
+
+_shtab_opc_sessions() {
+  local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->sessions'
+
+  # Add default positional/remainder specs only if none exist, and only once per session
+  if (( ! _shtab_opc_sessions_defaults_added )); then
+    if (( ${_shtab_opc_sessions_options[(I)${(q)one_or_more}*]} +          ${_shtab_opc_sessions_options[(I)${(q)remainder}*]} +          ${_shtab_opc_sessions_options[(I)${(q)default}]} == 0 )); then
+      _shtab_opc_sessions_options+=(': :_shtab_opc_sessions_commands' '*::: :->sessions')
+    fi
+    _shtab_opc_sessions_defaults_added=1
+  fi
+  _arguments -C -s $_shtab_opc_sessions_options
+
+  case $state in
+    sessions)
+      words=($line[1] "${words[@]}")
+      (( CURRENT += 1 ))
+      curcontext="${curcontext%:*:*}:_shtab_opc_sessions-$line[1]:"
+      case $line[1] in
+        archive) _arguments -C -s $_shtab_opc_sessions_archive_options ;;
+        list) _arguments -C -s $_shtab_opc_sessions_list_options ;;
+        resume) _arguments -C -s $_shtab_opc_sessions_resume_options ;;
+        show) _arguments -C -s $_shtab_opc_sessions_show_options ;;
+        suspend) _arguments -C -s $_shtab_opc_sessions_suspend_options ;;
+        unarchive) _arguments -C -s $_shtab_opc_sessions_unarchive_options ;;
+        update) _arguments -C -s $_shtab_opc_sessions_update_options ;;
       esac
   esac
 }

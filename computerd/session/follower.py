@@ -10,13 +10,15 @@ the client has said it has; and the feed's newest. It is in one of these states:
     FULL      as much history as may be unacknowledged has been given: the next acknowledgement goes on
     ENDED     detached
 
-    READY → REPLAY or LIVE on `start`;  REPLAY → LIVE, HELD or FULL with the page;  LIVE → HELD;  HELD → LIVE or REPLAY;  FULL → REPLAY;
-    any → ENDED
+    READY → REPLAY or LIVE on `start`;  REPLAY → LIVE, HELD or FULL with the page;  LIVE → HELD, or REPLAY when the feed has jumped;
+    HELD → LIVE, REPLAY or FULL;  FULL → REPLAY, LIVE or HELD;  any → ENDED
 
-Nothing is kept for a client that does not read: the journal has it all, and a follower that was HELD reads on from there. So a frozen client
-costs two numbers. It is detached as `too_far_behind` when what it has not acknowledged is more than the limits allow: what was committed since it attached, and
-once it has been LIVE also what it was given before. The history that was there at its attach does not count while it is replayed, because its pace is the
-client's own; but a client that acknowledges nothing for `ACK_SECONDS` while FULL is detached too.
+Next to nothing is kept for a client that does not read: the journal has it all, and a follower that was HELD reads on from there. So a frozen
+client costs a few numbers, and what was left of a page when it froze. It is detached as `too_far_behind` when what it has not acknowledged is
+more than the limits allow: what was committed since it attached, and later also what it was given before. The history that was there at its
+attach does not count while it is replayed, because its pace is the client's own; but a client that acknowledges nothing for `ACK_SECONDS`
+while FULL is detached too. Nor does it count at once when the follower is LIVE for the first time: up to the limits of it may be on its way to
+the client then, so it counts from the moment when half of that is acknowledged, and `ACK_SECONDS` later in any case.
 """
 
 from __future__ import annotations
@@ -28,8 +30,10 @@ from typing import Final, Literal, TypeAlias
 
 from attrs import define, field
 from msgspec import UNSET
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from computerd.contract import limits
 from computerd.contract.errors import ApiError
@@ -95,7 +99,9 @@ class Follower:
     _reading: Deferred[None] | None = field(default=None, init=False)
     _timer: IDelayedCall | None = field(default=None, init=False)
     _begun: bool = field(default=False, init=False)
+    _live_since: float | None = field(default=None, init=False)
     _caught_up: bool = field(default=False, init=False)
+    _log = Logger()
 
     def __attrs_post_init__(self) -> None:
         """Joins the feed: from here on nothing is missed."""
@@ -121,9 +127,15 @@ class Follower:
             return
         self.acked = seq
         while self._pages and self._pages[0][0] <= seq:
+            # a piece of which some is acknowledged counts no more: never is more counted than there is
             self._page_bytes -= self._pages.popleft()[1]
         self._measure()
-        if self.state is State.FULL and not self._full:
+        if self.state is not State.FULL or self._timer is None:
+            return
+        if self._full:
+            # too little, but the client is there
+            self._timer.reset(ACK_SECONDS)
+        else:
             self._stop_waiting()
             self._go_on()
 
@@ -137,6 +149,7 @@ class Follower:
         self.feed.leave(self)
         self._stop_waiting()
         self._backlog.clear()
+        self._pages.clear()
         reading, self._reading = self._reading, None
         if reading is not None:
             reading.cancel()
@@ -145,10 +158,16 @@ class Follower:
 
     def news(self, messages: Sequence[bytes]) -> None:
         """See `Subscriber`."""
+        if not self._caught_up:
+            self._measure()
         if self.feed.last_seq > self._limit_seq or self.feed.total > self._limit_total:
             self._end("too_far_behind")
-        elif self.state is State.LIVE:
+        elif self.state is not State.LIVE:
+            return
+        elif self.sent + len(messages) == self.feed.last_seq and _is_small(messages):
             self._give(messages, self.feed.last_seq)
+        else:
+            self._go_on()
 
     def lost(self) -> None:
         """See `Subscriber`."""
@@ -171,36 +190,34 @@ class Follower:
     def _go_on(self) -> None:
         """Gives what is at hand, and gets more."""
         while True:
-            if self._backlog:
-                if not self._give_backlog():
-                    return
-            elif self.sent >= self.feed.last_seq:
+            if not self._backlog and self.sent >= self.feed.last_seq:
                 self.state = State.LIVE
-                self._begun = self._caught_up = True
+                if self._live_since is None:
+                    self._live_since = self.clock.seconds()
                 self._measure()
                 return
-            elif self._full:
+            if self._full:
                 self.state = State.FULL
                 self._timer = self.clock.callLater(ACK_SECONDS, self._end, "too_far_behind")
                 return
-            else:
-                tail = self.feed.tail(self.sent)
-                if tail is None:
-                    self.state = State.REPLAY
-                    self._reading = ensureDeferred(self._read())
-                    return
-                self._note(tail)
-                if not self._give(tail, self.feed.last_seq):
-                    return
+            tail = None if self._backlog else self.feed.tail(self.sent)
+            if tail is None and not self._backlog:
+                self._replay()
+                return
+            if not (self._give_backlog() if tail is None else self._give_tail(tail)):
+                return
 
     def _give(self, messages: Sequence[bytes], seq: int) -> bool:
         """Gives messages up to that number. False: the outbox has no room for more."""
+        self._begun = True
         self.sent = seq
         self.tally.delivered += len(messages)
-        if self.outbox.messages(messages, self):
-            return True
-        self.state = State.HELD
-        return False
+        has_room = self.outbox.messages(messages, self)
+        if self.state is State.ENDED:
+            return False
+        if not has_room:
+            self.state = State.HELD
+        return has_room
 
     def _give_backlog(self) -> bool:
         """Gives some of the page that was read."""
@@ -212,33 +229,46 @@ class Follower:
         self._note(messages)
         return self._give(messages, self.sent + len(messages))
 
+    def _give_tail(self, tail: Sequence[bytes]) -> bool:
+        """Gives all that is new, from memory."""
+        self._note(tail)
+        return self._give(tail, self.feed.last_seq)
+
     def _note(self, messages: Sequence[bytes]) -> None:
         """These are given next. What is history is counted here; the feed counts the rest for everybody."""
         history = messages[: max(0, self._floor - self.sent)]
         if history:
             size = sum(map(len, history))
-            self._pages.append((self.sent + len(history), size))
+            self._pages.append((self.sent + 1, size))
             self._page_bytes += size
 
-    async def _read(self) -> None:
+    def _replay(self) -> None:
         """Gets a page of what comes after `sent`."""
-        try:
-            page = await self.journal.events(self.session_id, after=self.sent, limit=PAGE_EVENTS, types=None)
-        except ApiError:
-            self._end("unavailable")
-            return
-        if self.state is not State.REPLAY:
-            return
-        if not page.found or (self._begun and page.found[0].seq != self.sent + 1):
+        self.state = State.REPLAY
+        reading = ensureDeferred(self._read(self.feed.last_seq))
+        reading.addErrback(self._not_read)
+        if not reading.called:
+            self._reading = reading
+
+    async def _read(self, newest: int) -> None:
+        page = await self.journal.events(self.session_id, after=self.sent, limit=PAGE_EVENTS, types=None)
+        self._reading = None
+        first = page.found[0].seq if page.found else newest + 1
+        if not self._begun:
+            # the history begins later than the client asked for, which `epochStartSeq` tells it, or has all been removed
+            self.sent = self.acked = max(self.sent, first - 1)
+            self._measure()
+        elif not page.found or first != self.sent + 1:
             # what it was about to read has been removed for being old
             self._end("too_far_behind")
             return
-        if not self._begun:
-            # the history begins later than the client asked for, which `epochStartSeq` has told it
-            self._begun = True
-            self.sent = self.acked = page.found[0].seq - 1
         self._backlog.extend(page.found)
         self._go_on()
+
+    def _not_read(self, failure: Failure) -> None:
+        if not isinstance(failure.value, (ApiError, CancelledError)):
+            self._log.failure("following {session_id} has failed", failure, session_id=self.session_id)
+        self._end("unavailable")
 
     # limits
 
@@ -250,9 +280,20 @@ class Follower:
     def _measure(self) -> None:
         """Works out at which number, and at which total of the feed, it is too far behind."""
         since = max(self.acked, self._floor)
+        if not self._caught_up:
+            self._caught_up = self._history_counts()
         base, given = (self.acked, self._page_bytes) if self._caught_up else (since, 0)
         self._limit_seq = base + limits.MAX_BACKLOG_EVENTS
         self._limit_total = self.feed.total_at(since) + limits.MAX_BACKLOG_BYTES - given
+
+    def _history_counts(self) -> bool:
+        """Whether the client has had the time to acknowledge the history that it was given."""
+        if self._live_since is None:
+            return False
+        return (
+            self._floor - self.acked <= limits.MAX_BACKLOG_EVENTS // 2
+            and self._page_bytes <= limits.MAX_BACKLOG_BYTES // 2
+        ) or self.clock.seconds() - self._live_since >= ACK_SECONDS
 
     def _stop_waiting(self) -> None:
         timer, self._timer = self._timer, None
@@ -274,3 +315,8 @@ class Follower:
             ),
         )
         self.on_end()
+
+
+def _is_small(messages: Sequence[bytes]) -> bool:
+    """Whether they can be given at once."""
+    return len(messages) == 1 or sum(map(len, messages)) <= GIVE_BYTES

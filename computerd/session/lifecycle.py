@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from attrs import define, field
@@ -42,6 +43,7 @@ class Lifecycle:
     _timer: IDelayedCall | None = field(default=None, init=False)
     _sweep: Deferred[None] | None = field(default=None, init=False)
     _running: bool = field(default=False, init=False)
+    _found: str | None = field(default="", init=False)
     _log: Logger = field(factory=Logger, init=False)
 
     async def update(self, params: UpdateSession, actor: Actor, key: Key | None) -> Outcome:
@@ -93,13 +95,9 @@ class Lifecycle:
         if not self.idle_seconds:
             return
         self._running = self.sessions.idleness.watched = True
-        after = ""
-        while True:
-            page = await self.sessions.journal.awake(limit=_PAGE, after=after)
-            self.sessions.idleness.found(page)
-            if len(page) < _PAGE:
-                break
-            after = page[-1]
+        # if the journal can't be read now, the first look tries again
+        with suppress(ApiError):
+            await self._find_awake()
         self._plan()
 
     def stop(self) -> None:
@@ -116,28 +114,49 @@ class Lifecycle:
 
     def _look(self) -> None:
         self._sweep = ensureDeferred(self._put_to_sleep())
-        self._sweep.addCallback(lambda _: self._plan())
         self._sweep.addErrback(self._failed)
+        # whatever happened, it goes on, unless it was stopped
+        self._sweep.addCallback(lambda _: self._plan())
 
     def _failed(self, failure: Failure) -> None:
         if not isinstance(failure.value, CancelledError):
             self._log.failure("quiet sessions were not suspended", failure)
 
+    async def _find_awake(self) -> None:
+        """Those that were awake before the start, from where an earlier try has stopped."""
+        while self._found is not None:
+            page = await self.sessions.journal.awake(limit=_PAGE, after=self._found)
+            self.sessions.idleness.found(page)
+            self._found = page[-1] if len(page) == _PAGE else None
+
     async def _put_to_sleep(self) -> None:
+        with suppress(ApiError):
+            await self._find_awake()
         while quiet := self.sessions.idleness.quiet(self.idle_seconds, _AT_ONCE):
             for session_id in quiet:
-                try:
-                    await self._suspend_quiet(session_id)
-                except ApiError:
-                    # the journal takes nothing now: the next look tries again
+                if not await self._try_to_suspend(session_id):
+                    # it is looked at again when it has been quiet for as long once more
                     self.sessions.idleness.touch(session_id)
 
-    async def _suspend_quiet(self, session_id: str) -> None:
+    async def _try_to_suspend(self, session_id: str) -> bool:
+        """Whether there is nothing left to do about a quiet session. What goes wrong with one must not keep the others awake."""
+        try:
+            return await self._suspend_quiet(session_id)
+        except CancelledError:
+            raise
+        except ApiError as error:
+            # otherwise the journal takes nothing now
+            return error.code is Code.SESSION_NOT_FOUND
+        except Exception:
+            self._log.failure("the quiet session {session_id} was not suspended", session_id=session_id)
+            return False
+
+    async def _suspend_quiet(self, session_id: str) -> bool:
         record = await self.sessions.record(session_id)
         if record.status == "suspended":
-            return
+            return True
         if self.processes.busy(session_id) or record.status != "idle":
-            self.sessions.idleness.touch(session_id)
-            return
+            return False
         await self.processes.end(session_id)
         await self.sessions.decide(session_id, changing.suspend("idle", None))
+        return True

@@ -148,7 +148,10 @@ class Processes(Protocol):
         """Whether a terminal is open or being opened."""
 
     def end(self, session_id: str) -> Awaitable[None]:
-        """Hangs the session's terminals up and kills what they left behind. Until it fires, none can be opened. It fires within 7 s, and never fails."""
+        """Hangs the session's terminals up and kills what they left behind. Until it fires, none can be opened.
+
+        It fires within 7 s, and never fails.
+        """
 
 
 T = TypeVar("T")

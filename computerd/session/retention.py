@@ -42,15 +42,18 @@ class Retention:
     _timer: IDelayedCall | None = field(default=None, init=False)
     _work: Deferred[None] | None = field(default=None, init=False)
     _started: tuple[float, float] = field(default=(0.0, 0.0), init=False)
+    _running: bool = field(default=False, init=False)
     _log: Logger = field(factory=Logger, init=False)
 
     def start(self) -> None:
         """Plans the first look."""
         self._started = self.sessions.seconds(), self.clock.seconds()
-        self._timer = self.clock.callLater(FIRST_SECONDS, self._look)
+        self._running = True
+        self._plan(FIRST_SECONDS)
 
     def stop(self) -> None:
         """Looks no more."""
+        self._running = False
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         if self._work is not None:
@@ -58,11 +61,13 @@ class Retention:
 
     def _look(self) -> None:
         self._work = ensureDeferred(self.sweep())
-        self._work.addCallback(self._plan)
         self._work.addErrback(self._failed)
+        # whatever happened, it goes on, unless it was stopped
+        self._work.addCallback(lambda _: self._plan(PERIOD_SECONDS))
 
-    def _plan(self, _: object) -> None:
-        self._timer = self.clock.callLater(PERIOD_SECONDS, self._look)
+    def _plan(self, seconds: float) -> None:
+        if self._running:
+            self._timer = self.clock.callLater(seconds, self._look)
 
     def _failed(self, failure: Failure) -> None:
         if not isinstance(failure.value, CancelledError):
@@ -78,8 +83,8 @@ class Retention:
                 self.sessions.trimmed(first)
                 await self._pause()
         except ApiError:
-            # the journal takes nothing now; the next look goes on
-            return
+            # the journal takes nothing now; the next look goes on. What this step may have removed all the same is not known
+            self.sessions.forget()
 
     def _now(self) -> float:
         """The wall clock, unless it was set forward since the start: a step must not make everything old."""

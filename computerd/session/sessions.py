@@ -221,6 +221,10 @@ class Sessions:
         for session_id, first_seq in first.items():
             self._known.trimmed(session_id, first_seq)
 
+    def forget(self) -> None:
+        """Something may have changed that `trimmed` was not told of: records are read from the journal again."""
+        self._known.clear()
+
     # changes
 
     async def decide(self, session_id: str, decision: Decision, key: Key | None = None) -> Outcome:

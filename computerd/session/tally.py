@@ -22,8 +22,3 @@ class Tally:
     detached: dict[str, int] = field(factory=dict)
     waiting: int = 0
     refused: int = 0
-
-    def detach(self, reason: str) -> None:
-        """An attachment has ended."""
-        self.attached -= 1
-        self.detached[reason] = self.detached.get(reason, 0) + 1

@@ -6,13 +6,14 @@ import os
 import pwd
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from attrs import frozen
 
 from computerd.api.dispatch import Api
 from computerd.api.following import Following
 from computerd.api.terminals import Terminals
+from computerd.api.trail import Trail
 from computerd.config import trust
 from computerd.config.errors import ConfigError
 from computerd.config.hosting import host_settings
@@ -35,6 +36,9 @@ from computerd.tap.gauges import Gauges, Scrapes
 from computerd.tap.lag import Lag
 from computerd.terminal.slots import Slots
 from computerd.terminal.traffic import Traffic
+
+_FOR_EVER_DAYS: Final = 1_000_000
+"""What `audit.keep_days = 0` means."""
 
 
 @frozen
@@ -64,6 +68,7 @@ class Parts:
     scrapes: Scrapes
     lifecycle: Lifecycle
     retention: Retention
+    trail: Trail
 
 
 def assemble(config: Config, around: Surroundings, journal_failed: Callable[[], None]) -> Parts:
@@ -74,12 +79,16 @@ def assemble(config: Config, around: Surroundings, journal_failed: Callable[[], 
     """
     prepare_folders(config)
     reactor, wall, random = around.reactor, around.wall, around.random
-    keys_now = _keys(config, around)
-    journal = Journal(str(config.state_dir / FILE), reactor, wall, random, journal_failed)
+    journal = Journal(
+        str(config.state_dir / FILE), reactor, wall, random, journal_failed,
+        audit_keep_days=config.audit.keep_days or _FOR_EVER_DAYS,
+    )  # fmt: skip
+    trail = Trail(journal, wall)
+    keys_now = _keys(config, around, trail)
     spawner = HostSpawner(reactor, host_settings(config), random=random, now=wall)
     sessions = Sessions(journal, wall, random, reactor)
     terminals = Terminals(
-        sessions, spawner, Slots(), reactor.seconds, random, lambda function: reactor.callLater(0, function)
+        sessions, spawner, Slots(), reactor.seconds, random, lambda function: reactor.callLater(0, function), trail
     )
     lifecycle = Lifecycle(sessions, terminals, reactor, config.sessions.idle_suspend)
     retention = Retention(sessions, reactor, config.journal.keep_events, config.journal.keep_days)
@@ -101,12 +110,12 @@ def assemble(config: Config, around: Surroundings, journal_failed: Callable[[], 
     net = NetService(
         reactor=reactor,
         endpoints=config.listen,
-        front=Api(sessions, lifecycle, following, terminals, reactor.seconds),
+        front=Api(sessions, lifecycle, following, terminals, reactor.seconds, trail),
         keys=keys_now,
         credentials=credentials,
         allowed_origins=config.allowed_origins,
         allowed_hosts=config.allowed_hosts,
-        local=LocalSocket(config.local_socket, signer, credentials, _local_names(around.uid), wall, random),
+        local=LocalSocket(config.local_socket, signer, credentials, _local_names(around.uid), wall, random, trail),
         clock=wall,
         random=random,
         metrics=None if config.metrics.serve == "off" else scrapes,
@@ -114,8 +123,9 @@ def assemble(config: Config, around: Surroundings, journal_failed: Callable[[], 
         traffic=traffic,
         tally=tally,
         roster=roster,
+        trail=trail,
     )
-    return Parts(journal, spawner, net, scrapes, lifecycle, retention)
+    return Parts(journal, spawner, net, scrapes, lifecycle, retention, trail)
 
 
 def prepare_folders(config: Config) -> None:
@@ -143,7 +153,7 @@ def _make_folder(path: Path, mode: int, flag: str) -> None:
         os.umask(before)
 
 
-def _keys(config: Config, around: Surroundings) -> KeyRing:
+def _keys(config: Config, around: Surroundings, trail: Trail) -> KeyRing:
     auth = config.auth
     if auth.public_key is not None:
         source = keyring.pem_text(auth.public_key)
@@ -151,7 +161,8 @@ def _keys(config: Config, around: Surroundings) -> KeyRing:
         source = keyring.pem_file(auth.public_key_file)
     else:
         folder = config.state_dir / keys.FOLDER
-        keys.make_pair(folder, around.random)
+        if keys.make_pair(folder, around.random):
+            trail.note("key.created", subject="by the daemon, at its start")
         source = keyring.own_pair(folder)
     return KeyRing(source, around.reactor.seconds)
 

@@ -43,9 +43,12 @@ from computerd.tap.log import FORMATS, LineObserver
 from computerd.tap.notify import Notifier
 from computerd.tap.options import Options
 from computerd.tap.parts import Parts, Surroundings, assemble
+from computerd.tap.repeats import Repeats
 
 EX_SOFTWARE: Final = 70
 """Of sysexits.h: the journal died."""
+INVALID: Final = "invalid"
+"""The result of a `config.loaded` or `key.changed` that changed nothing: the log says what is wrong."""
 _OPEN_FILES: Final = 16384
 _REFUSALS: Final = (ConfigError, HostError, JournalError, KeyProblem, ListenError, ApiError, OSError)
 """What a host that can't serve as configured raises."""
@@ -76,12 +79,17 @@ class Daemon(Service):
         if isinstance(parent, Componentized):
             parent.setComponent(ILogObserver, self._observer())
 
-    def _observer(self) -> LineObserver:
+    def _observer(self) -> Repeats:
         parent = getattr(self.options, "parent", None) or {}
         file = parent.get("logfile")
         stream = sys.stdout if file in (None, "-") else open(file, "a", encoding="utf-8")  # noqa: SIM115  # open for the daemon's whole life
         text = "journal" if "JOURNAL_STREAM" in os.environ and stream is sys.stdout else "text"
-        return LineObserver(stream, FORMATS["json" if self.config.log.format == "json" else text])
+        lines = LineObserver(stream, FORMATS["json" if self.config.log.format == "json" else text])
+        reactor = self.around.reactor
+        # whichever thread logs
+        repeats = Repeats(lines, reactor.seconds, lambda *call: reactor.callFromThread(reactor.callLater, *call))
+        reactor.addSystemEventTrigger("after", "shutdown", repeats.tell)
+        return repeats
 
     # start
 
@@ -96,12 +104,15 @@ class Daemon(Service):
         for notice in self.config.notices:
             self._log.warn("{notice}", notice=notice)
         self.parts = parts = assemble(self.config, self.around, self._journal_failed)
+        self._note_configuration("ok")
         # an agent's user that can't be used is said now, and not to the first who opens a terminal
         parts.spawner.account("")
         await parts.journal.start()
         await parts.lifecycle.start()
         parts.retention.start()
         await parts.net.listen()
+        self._note_keys("key.loaded")
+        parts.net.keys.watch(lambda: self._note_keys("key.changed"))
         signal.signal(signal.SIGHUP, lambda number, frame: self._soon(self.reload))
         # what is there now stays: collections need not walk it, nor touch pages that a fork (on an old kernel) would have to copy
         gc.collect()
@@ -109,6 +120,7 @@ class Daemon(Service):
         _give_back_memory()
         self.notifier.send("READY=1", f"STATUS=listening on {', '.join(self.config.listen)}")
         self.notifier.feed(self.around.reactor)
+        parts.trail.note("daemon.started", subject=f"computerd {computerd.__version__}")
         self._log.info(
             "computerd {version} is ready at {url}; {host}",
             version=computerd.__version__,
@@ -164,11 +176,26 @@ class Daemon(Service):
             self.config = load(self.options.flags(), os.environ, self.around.uid)
         except ConfigError as error:
             self._log.error("the configuration stays as it was: {error}", error=error)
+            self._note_configuration(INVALID)
+        else:
+            self._note_configuration("ok")
         if parts is not None:
             parts.spawner.configure(host_settings(self.config))
             parts.net.reload()
         self._log.info("keys and limits were read again")
         self.notifier.send("READY=1")
+
+    # the audit trail
+
+    def _note_configuration(self, result: str) -> None:
+        if self.parts is not None:
+            file = self.config.file
+            self.parts.trail.note("config.loaded", result, subject="no file" if file is None else str(file))
+
+    def _note_keys(self, action: str) -> None:
+        if self.parts is not None:
+            names = sorted(self.parts.net.keys.names())
+            self.parts.trail.note(action, subject=" ".join(names) or "none yet")
 
     # stop
 
@@ -186,6 +213,7 @@ class Daemon(Service):
             began = self.around.reactor.seconds()
             # of the ten seconds, the last two are the journal's
             await self._until(began + limits.SHUTDOWN_SECONDS - 2, self._hang_up(parts))
+            parts.trail.note("daemon.stopped")
             await self._until(began + limits.SHUTDOWN_SECONDS - 0.5, parts.journal.stop())
             parts.scrapes.stop()
         self.notifier.starve()

@@ -86,6 +86,11 @@ class Channels:
             )
         return terminal
 
+    def session_of(self, terminal_id: str) -> str | None:
+        """The session of a terminal that is not gone, or None."""
+        terminal = self._by_id.get(terminal_id)
+        return None if terminal is None else terminal.session_id
+
     def close_all(self) -> None:
         """The connection has ended."""
         self.closed = True

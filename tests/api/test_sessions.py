@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from computerd.api import sessions
 from computerd.contract.errors import Code
 from computerd.contract.objects import Origin, Person
-from computerd.contract.params import CreateSession, GetSession, ListSessions
-from computerd.contract.results import OneSession, SessionCreated, SessionList
+from computerd.contract.params import CreateSession, GetSession, ListSessions, Resume, Suspend, UpdateSession
+from computerd.contract.results import OneSession, SessionChanged, SessionCreated, SessionList
+from computerd.session.lifecycle import Lifecycle
 from tests.api.callers import a_caller
+from tests.session.processes import FakeProcesses
 from tests.session.test_sessions import ID, SessionsCase
 
 
@@ -78,3 +80,79 @@ class SessionMethodTests(SessionsCase):
         self.made()
         page = self.get(sessions.list_sessions(self.sessions, ListSessions(archived=True), a_caller()))
         self.assertEqual(page.sessions, [])
+
+
+class ChangeMethodTests(SessionsCase):
+    """The methods that change a session."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.processes = FakeProcesses()
+        self.lifecycle = Lifecycle(self.sessions, self.processes, self.clock)
+        self.create(id=ID, title="T")
+
+    def update(self, **params: Any) -> SessionChanged:
+        """What `sessions.update` answers."""
+        return self.get(sessions.update(self.lifecycle, UpdateSession(session_id=ID, **params), a_caller("bob")))
+
+    def shows(self, changed: SessionChanged) -> None:
+        """The answer is the session as anybody sees it, and where its journal is."""
+        self.assertEqual(changed.session, self.get(self.sessions.get(ID)))
+        self.assertEqual(changed.seq, changed.session.last_seq)
+        self.assertEqual(changed.seq, self.journal.log[ID][-1].seq)
+
+    def test_update(self) -> None:
+        changed = self.update(title="U", speed="standard", metadata={"a": "b"})
+        self.shows(changed)
+        self.assertEqual((changed.session.title, changed.session.settings.speed), ("U", "standard"))
+        self.assertEqual((changed.session.metadata, changed.seq), ({"a": "b"}, 3))
+        self.assertEqual(self.journal.log[ID][-1].actor, a_caller("bob").actor)
+
+    def test_update_nothing(self) -> None:
+        changed = self.update()
+        self.shows(changed)
+        self.assertEqual(changed.seq, 2)
+
+    def test_what_needs_an_agent(self) -> None:
+        for name, code in (
+            ("model", Code.UNSUPPORTED_MODEL),
+            ("effort", Code.UNSUPPORTED_EFFORT),
+            ("mode", Code.UNSUPPORTED_MODE),
+        ):
+            changes: dict[str, Any] = {name: "x", "title": "U"}
+            params = UpdateSession(session_id=ID, **changes)
+            error = self.refused(sessions.update(self.lifecycle, params, a_caller()), code)
+            self.assertEqual((error.field, error.status), (name, 400))
+        self.assertEqual(len(self.types(ID)), 2)
+
+    def test_archive_and_back(self) -> None:
+        changed = self.update(archived=True)
+        self.shows(changed)
+        self.assertEqual((changed.session.archived, changed.session.status, changed.seq), (True, "suspended", 5))
+        changed = self.update(archived=False)
+        self.shows(changed)
+        self.assertEqual((changed.session.archived, changed.session.status, changed.seq), (False, "suspended", 6))
+
+    def test_suspend_and_resume(self) -> None:
+        for seq in (4, 4):
+            params = Suspend(session_id=ID, if_idle=True)
+            changed = self.get(sessions.suspend(self.lifecycle, params, a_caller("bob")))
+            self.shows(changed)
+            self.assertEqual((changed.session.status, changed.seq), ("suspended", seq))
+        for seq in (5, 5):
+            changed = self.get(sessions.resume(self.lifecycle, Resume(session_id=ID), a_caller("bob")))
+            self.shows(changed)
+            self.assertEqual((changed.session.status, changed.seq), ("idle", seq))
+        self.assertEqual(self.journal.log[ID][-1].actor, a_caller("bob").actor)
+
+    def test_suspend_if_idle(self) -> None:
+        self.processes.open.add(ID)
+        error = self.refused(
+            sessions.suspend(self.lifecycle, Suspend(session_id=ID, if_idle=True), a_caller()), Code.SESSION_BUSY
+        )
+        self.assertEqual(error.status, 409)
+        for params in (Suspend(session_id=ID, if_idle=False), Suspend(session_id=ID)):
+            self.processes.open.add(ID)
+            self.get(sessions.suspend(self.lifecycle, params, a_caller()))
+            self.assertEqual(self.journal.records[ID].status, "suspended")
+            self.get(sessions.resume(self.lifecycle, Resume(session_id=ID), a_caller()))

@@ -14,7 +14,7 @@ from computerd.api.front import Answer
 from computerd.contract import results
 from computerd.contract.errors import ApiError, Code, Reason
 from computerd.contract.objects import Terminal
-from computerd.contract.params import OfTerminal, OpenTerminal, ResizeTerminal
+from computerd.contract.params import OfTerminal, OpenTerminal, ResizeTerminal, Resume, Suspend, UpdateSession
 from computerd.contract.results import TerminalExited
 from tests.api.callers import a_caller
 from tests.api.test_dispatch import ApiCase
@@ -205,3 +205,160 @@ class LifeTests(TerminalsCase):
         self.assertIs(OpenTerminal(session_id=ID).command, UNSET)
         error = self.error(self.call("terminals.open", OpenTerminal(session_id=ID, cols=80)))
         self.assertEqual((error.code, error.field), (Code.INVALID_REQUEST, "rows"))
+
+
+class SuspendTests(TerminalsCase):
+    """A session that is suspended or archived while terminals are open, or about to be."""
+
+    def suspend(self, **params: Any) -> Deferred[Answer]:
+        """Asks for it."""
+        return self.call("sessions.suspend", Suspend(session_id=ID, **params))
+
+    def archive(self) -> Deferred[Answer]:
+        """Asks for it."""
+        return self.call("sessions.update", UpdateSession(session_id=ID, archived=True))
+
+    def news(self) -> list[str]:
+        """The types of what has happened since the session was made."""
+        return self.types(ID)[2:]
+
+    def test_the_ends_of_terminals_come_first(self) -> None:
+        for ask, said in ((self.suspend, []), (self.archive, ["session.updated"])):
+            self.journal.log[ID] = self.journal.log[ID][:2]
+            self.journal.records[ID] = evolve(self.journal.records[ID], last_seq=2, status="idle", archived=False)
+            self.restart()
+            first, _ = self.opened()
+            second, _ = self.opened(tty=False)
+            self.successResultOf(ask())
+            self.assertEqual(
+                self.news(),
+                [
+                    *["terminal.opened"] * 2,
+                    *["terminal.closed"] * 2,
+                    *said,
+                    "runtime.suspended",
+                    "session.status_changed",
+                ],
+            )
+            self.assertEqual(len(self.exits), 2)
+            self.outbox.sent.clear()
+            self.assertEqual([event.data["terminalId"] for event in self.journal.log[ID][4:6]], [first.id, second.id])
+        self.assertEqual(self.spawner.sessions_ended, [ID, ID])
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_a_terminal_of_another_connection_ends_too(self) -> None:
+        other = Connection(id="cn_000000000001", caller=a_caller(), outbox=self.outbox)
+        self.successResultOf(self.open(other))
+        self.clock.advance(0)
+        self.successResultOf(self.suspend())
+        self.assertTrue(self.spawner.spawned[0].ended)
+        self.assertEqual((len(other.channels), self.slots.taken(ID)), (0, 0))
+
+    def test_none_is_opened_meanwhile(self) -> None:
+        for ask in (self.suspend, self.archive):
+            self.spawner.ending = []
+            _, process = self.opened()
+            work = ask()
+            error = self.error(self.open())
+            self.assertEqual((error.code, error.status), (Code.SESSION_BUSY, 409))
+            self.assertTrue(error.body()["retryable"])
+            self.assertNoResult(work)
+            self.spawner.ending.pop().callback(None)
+            self.successResultOf(work)
+            self.assertTrue(process.ended)
+            self.spawner.ending = None
+        self.assertEqual(self.error(self.open()).code, Code.FEATURE_UNAVAILABLE)
+
+    def test_two_suspensions_at_once(self) -> None:
+        self.spawner.ending = []
+        self.opened()
+        works = [self.suspend(), self.suspend()]
+        self.spawner.ending.pop(0).callback(None)
+        self.successResultOf(works[0])
+        # the second one is not over: nobody may open anything yet
+        self.assertEqual(self.error(self.open()).code, Code.SESSION_BUSY)
+        self.spawner.ending.pop(0).callback(None)
+        self.successResultOf(works[1])
+        self.assertEqual(self.news().count("runtime.suspended"), 1)
+        self.opened()
+
+    def test_one_that_is_being_opened_comes_to_nothing(self) -> None:
+        self.spawner.slow = True
+        opening = self.open()
+        self.successResultOf(self.suspend())
+        self.assertEqual(self.error(opening).code, Code.COMPUTER_UNAVAILABLE)
+        self.assertEqual(self.news(), ["runtime.suspended", "session.status_changed"])
+        self.settled([])
+
+    def test_one_whose_event_is_being_written(self) -> None:
+        self.journal.holding = True
+        opening = self.open()
+        self.assertEqual(self.slots.taken(ID), 1)
+        suspending = self.suspend()
+        self.assertNoResult(suspending)
+        self.journal.release()
+        self.successResultOf(opening)
+        self.clock.advance(0)
+        self.successResultOf(suspending)
+        self.assertEqual(
+            self.news(), ["terminal.opened", "terminal.closed", "runtime.suspended", "session.status_changed"]
+        )
+        self.settled(["terminal.opened", "terminal.closed"])
+
+    def test_a_terminal_that_does_not_end_holds_nothing_up_for_long(self) -> None:
+        """A client that reads nothing keeps back the end of its terminal; the process is gone all the same."""
+        _, process = self.opened()
+        process.on_hang_up = None
+        work = self.suspend()
+        self.clock.advance(0.9)
+        self.assertNoResult(work)
+        self.clock.advance(0.1)
+        self.successResultOf(work)
+        self.assertEqual(self.journal.records[ID].status, "suspended")
+        process.exit(signal="SIGKILL")
+        self.assertEqual(self.news()[-1], "terminal.closed")
+        self.settled(["terminal.opened", "terminal.closed"])
+
+    def test_if_idle(self) -> None:
+        self.spawner.slow = True
+        opening = self.open()
+        self.assertEqual(self.error(self.suspend(if_idle=True)).code, Code.SESSION_BUSY)
+        self.spawner.release()
+        self.successResultOf(opening)
+        self.clock.advance(0)
+        self.assertEqual(self.error(self.suspend(if_idle=True)).code, Code.SESSION_BUSY)
+        self.assertEqual(self.spawner.sessions_ended, [])
+        self.spawner.spawned[0].exit(0)
+        self.successResultOf(self.suspend(if_idle=True))
+
+    def test_afterwards_one_can_be_opened(self) -> None:
+        self.opened()
+        self.successResultOf(self.suspend())
+        self.opened()
+        self.assertEqual(self.news()[-2:], ["session.status_changed", "terminal.opened"])
+        self.assertEqual(self.journal.records[ID].status, "idle")
+
+    def test_the_journal_does_not_take_the_suspension(self) -> None:
+        self.opened()
+        self.journal.refusing = ApiError(Code.UNAVAILABLE, "The disk is full.")
+        work = self.suspend()
+        self.assertEqual(self.error(work).code, Code.UNAVAILABLE)
+        self.journal.heal()
+        self.assertEqual(self.news(), ["terminal.opened", "terminal.closed"])
+        self.opened()
+
+    def test_other_sessions_go_on(self) -> None:
+        other = self.create().session.id
+        self.successResultOf(self.call("terminals.open", OpenTerminal(session_id=other, cols=80, rows=24)))
+        self.clock.advance(0)
+        self.opened()
+        self.successResultOf(self.suspend())
+        self.assertEqual([process.ended for process in self.spawner.spawned], [False, True])
+        self.assertEqual(self.slots.taken(other), 1)
+
+    def test_out_of_the_archive(self) -> None:
+        self.successResultOf(self.archive())
+        self.successResultOf(self.call("sessions.update", UpdateSession(session_id=ID, archived=False)))
+        self.assertEqual(self.journal.records[ID].status, "suspended")
+        self.successResultOf(self.call("sessions.resume", Resume(session_id=ID)))
+        self.opened()

@@ -18,11 +18,13 @@ from typing import Any, Final
 import msgspec
 from attrs import define, field
 
-from tests.endtoend.computer import Computer, program
+from tests.endtoend.computer import Account, Computer, program
 
 _CONTROL: Final = "feed.sock"
-_EVENTS: Final = 100_000
-_OUTSTANDING: Final = 512
+_SECONDS: Final = 5
+_RATES: Final = (5_000, 10_000, 12_500, 15_000, 20_000)
+"""Events a second that are asked for."""
+_TICK: Final = 0.002
 _ACK_EVERY: Final = 500
 _CLIENTS: Final = 200
 _PER_MEMBER: Final = 50
@@ -46,7 +48,7 @@ _decode: Final = msgspec.json.Decoder(_Message).decode
 
 
 def _serve(folder: str, flags: list[str]) -> None:
-    """The daemon, with a socket that takes `SESSION COUNT OUTSTANDING` and answers with the seconds that it took."""
+    """The daemon, with a socket that takes `SESSION COUNT RATE` and answers with the seconds that it took until all was committed."""
     from twisted.application.service import IService
     from twisted.internet import reactor
     from twisted.internet.protocol import Factory
@@ -63,22 +65,22 @@ def _serve(folder: str, flags: list[str]) -> None:
         delimiter = b"\n"
 
         def lineReceived(self, line: bytes) -> None:
-            session, count, outstanding = line.decode().split()
+            session, count, rate = line.decode().split()
             assert daemon.parts is not None
-            _Feeding(daemon.parts.journal, session, int(count), self.sendLine).begin(int(outstanding))
+            _Feeding(daemon.parts.journal, session, int(count), int(rate), self.sendLine, reactor).tick()
 
     factory = Factory.forProtocol(Control)
-    reactor.listenUNIX(os.path.join(folder, _CONTROL), factory)  # type: ignore[attr-defined]
+    reactor.listenUNIX(os.path.join(folder, _CONTROL), factory)
     service = IService(daemon)
-    reactor.callWhenRunning(service.startService)  # type: ignore[attr-defined]
-    reactor.addSystemEventTrigger("before", "shutdown", service.stopService)  # type: ignore[attr-defined]
-    reactor.run()  # type: ignore[attr-defined]
+    reactor.callWhenRunning(service.startService)
+    reactor.addSystemEventTrigger("before", "shutdown", service.stopService)
+    reactor.run()
 
 
 class _Feeding:
-    """Appends single events, so many at a time."""
+    """Appends single events at a rate."""
 
-    def __init__(self, journal: Any, session: str, count: int, done: Any) -> None:
+    def __init__(self, journal: Any, session: str, count: int, rate: int, done: Any, reactor: Any) -> None:
         from computerd.contract.events import TerminalOpened
         from computerd.session.drafts import draft
 
@@ -86,24 +88,29 @@ class _Feeding:
         self._journal = journal
         self._session = session
         self._left = self._missing = count
+        self._count = count
+        self._rate = rate
         self._done = done
+        self._reactor = reactor
+        self._refusals = 0
         self._began = time.monotonic()
 
-    def begin(self, outstanding: int) -> None:
-        for _ in range(min(outstanding, self._left)):
-            self._next()
-
-    def _next(self, _: object = None) -> None:
-        if self._left:
+    def tick(self) -> None:
+        due = max(1, int((time.monotonic() - self._began) * self._rate)) - (self._count - self._left)
+        for _ in range(min(due, self._left)):
             self._left -= 1
-            self._journal.append(self._session, [self._draft]).addCallback(self._committed)
+            self._journal.append(self._session, [self._draft]).addCallbacks(self._committed, self._refused)
+        if self._left:
+            self._reactor.callLater(_TICK, self.tick)
+
+    def _refused(self, _: object) -> None:
+        self._refusals += 1
+        self._committed(None)
 
     def _committed(self, _: object) -> None:
         self._missing -= 1
-        if self._missing:
-            self._next()
-        else:
-            self._done(str(time.monotonic() - self._began).encode())
+        if not self._missing:
+            self._done(f"{time.monotonic() - self._began} {self._refusals}".encode())
 
 
 @define(eq=False)
@@ -116,11 +123,11 @@ class _Fed(Computer):
         assert flags[0] == program("twistd")
         return [sys.executable, "-m", "tests.benchmarks.following", "--serve", str(self.folder), *flags[at + 1 :]]
 
-    def feed(self, session: str, count: int, outstanding: int) -> socket.socket:
+    def feed(self, session: str, count: int, rate: int) -> socket.socket:
         """Begins; the answer comes on the socket when all is committed."""
         control = socket.socket(socket.AF_UNIX)
         control.connect(os.path.join(self.folder, _CONTROL))
-        control.sendall(f"{session} {count} {outstanding}\n".encode())
+        control.sendall(f"{session} {count} {rate}\n".encode())
         return control
 
 
@@ -199,31 +206,35 @@ def _follow(wire: _Wire, session: str) -> int:
     return last
 
 
-def _throughput(computer: _Fed) -> None:
+def _throughput(computer: _Fed, rate: int) -> None:
     session = computer.session()
     wire = _Wire.to(computer.port, computer.token())
-    last = _follow(wire, session)
-    goal = last + _EVENTS
+    first = last = acked = _follow(wire, session)
+    count = rate * _SECONDS
     before, own, began = computer.cpu(), time.process_time(), time.monotonic()
-    control = computer.feed(session, _EVENTS, _OUTSTANDING)
-    acked = last
-    while last < goal:
+    control = computer.feed(session, count, rate)
+    detached = ""
+    while last < first + count and not detached:
+        if not select.select([wire.socket], [], [], 2)[0]:
+            break
         for text in wire.receive():
-            params = _decode(text).params
-            assert params is not None and params.seq == last + 1, text
-            last = params.seq
+            message = _decode(text)
+            if message.method != "event" or message.params is None:
+                detached = f", detached after {last - first}: {text.decode()}"
+                break
+            assert message.params.seq == last + 1, text
+            last = message.params.seq
         if last - acked >= _ACK_EVERY:
-            wire.send(
-                b'{"jsonrpc":"2.0","method":"sessions.ack","params":{"sessionId":"%b","seq":%d}}'
-                % (session.encode(), last)
-            )
+            ack = b'{"jsonrpc":"2.0","method":"sessions.ack","params":{"sessionId":"%b","seq":%d}}'
+            wire.send(ack % (session.encode(), last))
             acked = last
     seconds = time.monotonic() - began
-    control.recv(100)
+    committed, refused = map(float, control.recv(100).split())
     print(
-        f"{_EVENTS} events, each committed and delivered: {_EVENTS / seconds:,.0f} a second; "
-        f"server {(computer.cpu() - before) / _EVENTS * 1e6:.0f} µs of CPU an event, client {(time.process_time() - own) / _EVENTS * 1e6:.0f} µs"
+        f"{rate} events a second for {_SECONDS} s: {(last - first) / seconds:,.0f} a second delivered, {count / committed:,.0f} committed; "
+        f"{(computer.cpu() - before) / count * 1e6:.0f} µs of CPU an event, client {(time.process_time() - own) / count * 1e6:.0f} µs{detached}{f', {refused:.0f} refused' if refused else ''}"
     )
+    wire.socket.close()
 
 
 def _fan_out(computer: _Fed) -> None:
@@ -286,17 +297,25 @@ def _main() -> None:
     if sys.argv[1:2] == ["--serve"]:
         _serve(sys.argv[2], sys.argv[3:])
         return
-    wanted = sys.argv[1:] or ["throughput", "fan-out", "idle"]
+    agent = Account.make() if os.geteuid() == 0 else None
+    try:
+        _measure(sys.argv[1:] or ["throughput", "fan-out", "idle"], agent)
+    finally:
+        if agent is not None:
+            agent.remove()
+
+
+def _measure(wanted: list[str], agent: Account | None) -> None:
     if "throughput" in wanted:
-        with _Fed() as computer:
-            for _ in range(3):
-                _throughput(computer)
+        with _Fed(agent) as computer:
+            for rate in _RATES:
+                _throughput(computer, rate)
     if "fan-out" in wanted:
-        with _Fed() as computer:
+        with _Fed(agent) as computer:
             _fan_out(computer)
     if "idle" in wanted:
         for attached in (False, True):
-            with _Fed() as computer:
+            with _Fed(agent) as computer:
                 _idle(computer, attached)
 
 

@@ -1,12 +1,12 @@
-"""What a tty needs and pipes refuse."""
+"""What a tty needs and pipes refuse; what excludes each other in an attach."""
 
 from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from computerd.contract.errors import ApiError, Code
-from computerd.contract.params import OpenTerminal
-from computerd.contract.rules import check_open
+from computerd.contract.params import Attach, OpenTerminal
+from computerd.contract.rules import check_attach, check_open
 
 
 class Open(SynchronousTestCase):
@@ -26,3 +26,15 @@ class Open(SynchronousTestCase):
         self.refused("rows", OpenTerminal("cs_1", tty=False, rows=1))
         self.refused("term", OpenTerminal("cs_1", tty=False, term="xterm"))
         check_open(OpenTerminal("cs_1", tty=False, command="ls"))
+
+
+class AttachRule(SynchronousTestCase):
+    def test_resume_and_read_only_exclude_each_other(self) -> None:
+        error = self.assertRaises(ApiError, check_attach, Attach("cs_1", resume=True, read_only=True))
+        self.assertEqual((error.code, error.field), (Code.INVALID_REQUEST, "resume"))
+
+    def test_each_alone_is_good(self) -> None:
+        for resume, read_only in ((True, False), (False, True), (False, False)):
+            check_attach(Attach("cs_1", resume=resume, read_only=read_only))
+        check_attach(Attach("cs_1", resume=True))
+        check_attach(Attach("cs_1", read_only=True))

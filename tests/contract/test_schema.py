@@ -44,6 +44,8 @@ def refusal(struct: type[Struct], value: object) -> ApiError | None:
         decoded = decode(struct, value)
         if isinstance(decoded, params.OpenTerminal):
             rules.check_open(decoded)
+        if isinstance(decoded, params.Attach):
+            rules.check_attach(decoded)
     except ApiError as error:
         return error
     return None
@@ -89,6 +91,7 @@ class Document(SynchronousTestCase):
 
 SAMPLE: list[type[Struct]] = [
     params.OpenTerminal,
+    params.Attach,
     params.ResizeTerminal,
     params.CreateSessionBody,
     params.UpdateSession,

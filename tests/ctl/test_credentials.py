@@ -75,6 +75,8 @@ class Create(CtlTestCase):
 
     def test_a_token_that_can_t_be_written_down_is_not_given_out(self) -> None:
         self.good("key", "init")
+        for file in self.state.glob("journal.db*"):
+            file.unlink()
         (self.state / "journal.db").mkdir()
         ran = self.ctl("token", "create", "--member", "ada", *SCOPES)
         self.assertEqual((ran.status, ran.out), (1, []))

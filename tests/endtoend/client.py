@@ -30,13 +30,14 @@ class RefusedError(Exception):
 
 @define(eq=False)
 class Client:
-    """One connection. Everything that arrives is sorted: answers by id, output by channel, notifications in order."""
+    """One connection. Everything that arrives is sorted: answers by id, output by channel, events by session, other notifications in order."""
 
     socket: ClientConnection
     answers: dict[Any, dict[str, Any]] = field(factory=dict)
     output: dict[int, bytearray] = field(factory=lambda: defaultdict(bytearray))
     notifications: list[dict[str, Any]] = field(factory=list)
     exits: dict[str, dict[str, Any]] = field(factory=dict)
+    events: dict[str, list[dict[str, Any]]] = field(factory=lambda: defaultdict(list))
     after_exit: int = 0
     frames: int = 0
     largest: int = 0
@@ -78,6 +79,9 @@ class Client:
         if "method" not in body:
             self.answers[body["id"]] = body
             return
+        if body["method"] == "event":
+            self.events[body["params"]["sessionId"]].append(body["params"])
+            return
         self.notifications.append(body)
         if body["method"] == "terminal.exited":
             self.exits[body["params"]["terminalId"]] = body["params"]
@@ -110,6 +114,27 @@ class Client:
             RefusedError: It was answered with an error.
         """
         return self.answer(self.send(method, **params))
+
+    def notify(self, method: str, **params: Any) -> None:
+        """Sends a notification."""
+        self.socket.send(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}))
+
+    def notices(self, method: str) -> list[dict[str, Any]]:
+        """The params of the notifications of that method, so far."""
+        return [body["params"] for body in self.notifications if body["method"] == method]
+
+    def attach(self, session: str, **params: Any) -> Any:
+        """`sessions.attach`."""
+        return self.ask("sessions.attach", sessionId=session, **params)
+
+    def ack(self, session: str, seq: int) -> None:
+        """`sessions.ack`."""
+        self.notify("sessions.ack", sessionId=session, seq=seq)
+
+    def reach(self, session: str, seq: int, timeout: float = WAIT) -> list[dict[str, Any]]:
+        """Waits for the event with that number; returns and forgets all that came of the session."""
+        self.until(lambda: self.events[session] and self.events[session][-1]["seq"] >= seq, timeout)
+        return self.events.pop(session)
 
     def send(self, method: str, **params: Any) -> int:
         """Sends a request and returns its id."""

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from attrs import define, field
 from twisted.trial.unittest import SkipTest
@@ -88,6 +88,7 @@ class Computer:
         folder: State and workspaces; removed with it.
         agent: The agent's Unix user; None: the invoking one.
         at_rest: Pseudo-terminals and children that it holds without any terminal.
+        ready: Seconds from its last start to its first answer.
     """
 
     agent: Account | None = None
@@ -97,6 +98,7 @@ class Computer:
     folder: Path = field(factory=lambda: Path(tempfile.mkdtemp(prefix="computerd-test-")))
     process: subprocess.Popen[bytes] | None = None
     at_rest: tuple[int, int] = (0, 0)
+    ready: float = 0.0
     _page: int = 0
     _tokens: dict[tuple[str, ...], str] = field(factory=dict)
 
@@ -167,11 +169,13 @@ class Computer:
             "COMPUTERD_CONFIG": str(self.configuration),
             **self.environ,
         }
+        began = time.monotonic()
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environ, start_new_session=True
             )
         eventually(self._answers, "the daemon answers", on_failure=lambda: self.log)
+        self.ready = time.monotonic() - began
         self.at_rest = self.footprint()[1:]
 
     def _answers(self) -> bool:
@@ -231,6 +235,27 @@ class Computer:
         assert reply.status == 200, reply.body
         events: list[dict[str, object]] = reply.json["events"]
         return events
+
+    def journal(self, session: str, member: str = "alice") -> list[dict[str, Any]]:
+        """All of a session's journal."""
+        events: list[dict[str, Any]] = []
+        while page := self.events(session, member, f"&after={events[-1]['seq'] if events else 0}"):
+            events += page
+        return events
+
+    def get(self, session: str, member: str = "alice") -> dict[str, Any]:
+        """The session as it is now."""
+        reply = http(f"{self.base}/sessions/{session}", token=self.token(member))
+        assert reply.status == 200, reply.body
+        found: dict[str, Any] = reply.json["session"]
+        return found
+
+    def metrics(self) -> dict[str, float]:
+        """What Prometheus would read; labels belong to the name."""
+        reply = http(self.base + "/metrics", token=self.token("prometheus", scopes=()))
+        assert reply.status == 200, reply.body
+        lines = (line for line in reply.body.decode().splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
     def footprint(self) -> tuple[int, int, int]:
         """What it holds: descriptors, pseudo-terminals among them, and children, zombies included."""

@@ -27,10 +27,15 @@ class JournalCase(TestCase):
         os.mkdir(self.folder, 0o700)
         self.path = os.path.join(self.folder, "journal.db")
         self.absolute = os.path.abspath(self.path)
+        self.ahead = 0.0
+
+    def now(self) -> float:
+        """The wall clock, which a test may set ahead."""
+        return time.time() + self.ahead
 
     def new_journal(self, path: str | None = None) -> Journal:
         """A journal that is not started."""
-        return Journal(path or self.path, the_reactor, time.time, os.urandom)
+        return Journal(path or self.path, the_reactor, self.now, os.urandom)
 
     async def started(self, path: str | None = None) -> Journal:
         """A journal that runs until it is stopped or the test ends."""

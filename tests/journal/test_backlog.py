@@ -12,7 +12,7 @@ from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from computerd.contract.errors import ApiError, Code
-from computerd.journal.backlog import MAX_BYTES, MAX_JOBS, Backlog, Job, Outcome
+from computerd.journal.backlog import MAX_BYTES, MAX_JOBS, Answer, Backlog, Job
 
 
 class ClockReactor:
@@ -59,7 +59,7 @@ class BacklogTests(SynchronousTestCase):
 
     def answer(self, *jobs: Job[Any], **outcome: Any) -> None:
         """What the thread answers."""
-        self.backlog.deliver([Outcome(job, "done", **outcome) for job in jobs])
+        self.backlog.deliver([Answer(job, "done", **outcome) for job in jobs])
 
     def test_a_result(self) -> None:
         done = self.submit()

@@ -16,7 +16,7 @@ from computerd.journal.refusal import NewerSchemaError, UnsafeFileError
 from computerd.journal.store import Store
 from tests.journal.real import JournalCase
 from tests.journal.test_credentials import ROOT
-from tests.session.journal_interface import all_events, closed, opened, session_id
+from tests.session.journal_interface import a_record, all_events, closed, opened, session_id
 
 
 class DamageCase(JournalCase):
@@ -47,12 +47,12 @@ class DamageCase(JournalCase):
         return sorted(name for name in os.listdir(self.folder) if "damaged" in name)
 
     async def anew(self) -> Journal:
-        """Starts, and finds an empty journal of another epoch that works."""
+        """Starts, and finds a journal of another epoch without events that works."""
         journal = await self.started()
         self.assertNotEqual(journal.log_epoch, self.epoch)
-        self.assertIsNone(await journal.session(session_id(1)))
-        await self.session(journal)
-        self.assertEqual([event.seq for event in await all_events(journal)], [1, 2])
+        self.assertEqual(await all_events(journal), [])
+        await self.session(journal, 2)
+        self.assertEqual([event.seq for event in await all_events(journal, 2)], [1, 2])
         self.assertEqual(len(self.aside()), 1)
         self.assertRegex(self.aside()[0], r"^journal\.db\.damaged-\d{8}T\d{6}Z$")
         self.assertIn(self.aside()[0], self.reports[0])
@@ -66,6 +66,7 @@ class BrokenTests(DamageCase):
         """S4."""
         self.scribble(0, b"garbage " * 8)
         journal = await self.anew()
+        self.assertIsNone(await journal.session(session_id(1)))
         # nobody knows any more who was revoked, so everybody is
         self.assertTrue(journal.revocations.revoked("b", "bob", 1000.0))
         self.assertFalse(journal.revocations.revoked("b", "bob", 1e11))
@@ -83,6 +84,11 @@ class BrokenTests(DamageCase):
         assert isinstance(page, int)
         self.scribble((page - 1) * 4096, b"\xff" * 4096)
         journal = await self.anew()
+        # the session goes on, and no number is given out again
+        record = await journal.session(session_id(1))
+        assert record is not None
+        self.assertEqual((record.title, record.first_seq, record.last_seq), (a_record().title, 403, 402))
+        self.assertEqual((await journal.append(session_id(1), [opened(1)]))[0].seq, 403)
         # the revocations are on pages of their own, and were saved
         self.assertTrue(journal.revocations.revoked("a", "alice", 1.0))
         self.assertFalse(journal.revocations.revoked("b", "bob", 1000.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from twisted.internet import reactor, task
@@ -14,8 +14,9 @@ from computerd.contract.errors import ApiError, Code
 from computerd.contract.objects import Event
 from computerd.journal.backlog import STALL_SECONDS
 from computerd.journal.journal import STOP_SECONDS, Journal
+from computerd.session.port import Decided
 from tests.journal.real import JournalCase
-from tests.session.journal_interface import all_events, closed, opened, session_id
+from tests.session.journal_interface import Heard, all_events, closed, opened, session_id
 
 
 class HalfReactor:
@@ -41,6 +42,8 @@ class StallTests(JournalCase):
         super().setUp()
         self.half = HalfReactor()
         self.journal = Journal(self.path, self.half, lambda: 1000.0, lambda n: bytes(n))
+        self.heard = Heard()
+        self.journal.listen(self.heard)
         self.addCleanup(self.journal.stop)
         await self.journal.start()
         await self.session(self.journal)
@@ -59,11 +62,13 @@ class StallTests(JournalCase):
     def append(self, number: int, patient: bool = False) -> Deferred[Any]:
         """Appends something."""
 
-        def late(events: object) -> None:
-            assert isinstance(events, list)
-            self.late += [event.seq for event in events if isinstance(event, Event)]
+        if patient:
+            return self.journal.append(session_id(1), [opened(number)], patient=True)
+        return self.journal.decide(session_id(1), lambda record: Decided([opened(number)]), late=self.came_late)
 
-        return self.journal.append(session_id(1), [opened(number)], patient=patient, late=late)
+    def came_late(self, events: Sequence[Event]) -> None:
+        """What was committed after its caller had been refused."""
+        self.late += [event.seq for event in events]
 
     def refused(self, done: Deferred[Any]) -> None:
         """It was refused, for now."""
@@ -97,7 +102,9 @@ class StallTests(JournalCase):
         # the one that was begun is there after all and was told so; the one that was queued was never carried out
         self.assertEqual((self.late, events[0].seq), ([3], 4))
         self.assertFalse(self.journal.stalled)
-        self.assertEqual((await self.append(5))[0].seq, 5)
+        self.assertEqual((await self.append(5)).events[0].seq, 5)
+        # whoever follows has heard of all of them
+        self.assertEqual(self.heard.seqs(), [1, 2, 3, 4, 5])
         found = [event.data["terminalId"][-1] for event in (await all_events(self.journal))[2:]]
         self.assertEqual(found, ["1", "3", "5"])
 
@@ -112,6 +119,7 @@ class StallTests(JournalCase):
         self.resume()
         self.assertEqual((await self.journal.append(session_id(1), [closed(1)]))[0].seq, 4)
         self.assertEqual(self.late, [3])
+        self.assertEqual(self.heard.seqs(), [1, 2, 3, 4])
 
     async def test_a_stop_does_not_wait_for_ever(self) -> None:
         self.stall()

@@ -133,7 +133,9 @@ def close_code(frames: list[tuple[int, bytes]]) -> int | None:
     """The code of the close frame, which has to be the last."""
     if not frames or frames[-1][0] != 8:
         return None
-    return int.from_bytes(frames[-1][1][:2], "big")
+    payload = frames[-1][1]
+    # a frame without a code answers one without (RFC 6455, section 7.1.5)
+    return int.from_bytes(payload[:2], "big") if payload else None
 
 
 def messages(frames: list[tuple[int, bytes]]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from attrs import define, field
 from msgspec import Struct
@@ -12,8 +12,8 @@ from computerd.api.caller import Caller
 from computerd.api.connection import Connection
 from computerd.api.front import Answer
 from computerd.contract import objects, results
-from computerd.contract.errors import ApiError, Code
 from computerd.contract.access import Scope
+from computerd.contract.errors import ApiError, Code
 from computerd.contract.methods import Method
 from computerd.net.credentials import Credentials
 from computerd.net.keyring import KeyRing
@@ -81,6 +81,7 @@ class FakeFront:
     work: dict[str, Work] = field(factory=dict)
     calls: list[tuple[str, Struct, Caller, Connection | None]] = field(factory=list)
     arrivals: list[float] = field(factory=list)
+    notifications: list[tuple[Struct, Connection]] = field(factory=list)
 
     def __attrs_post_init__(self) -> None:
         self.work.setdefault("ping", _ping)
@@ -98,6 +99,10 @@ class FakeFront:
         self.arrivals.append(arrived)
         answer = await self.work[method.name](params, caller, connection)
         return answer if isinstance(answer, Answer) else Answer(answer)
+
+    def notified(self, params: Struct, connection: Connection) -> None:
+        """Keeps it."""
+        self.notifications.append((params, connection))
 
 
 async def _ping(params: Struct, caller: Caller, connection: Connection | None) -> Struct:
@@ -135,8 +140,15 @@ class Issuer:
         self.keys = KeyRing(lambda: [self.signer.key.public_key()], self.seconds)
         self.credentials = Credentials(self.keys, self.revocations, self.wall)
 
-    def mint(self, member: str = "alice", ttl: float | None = None, scopes: tuple[Scope, ...] = tuple(Scope)) -> Minted:
+    def mint(
+        self,
+        member: str = "alice",
+        ttl: float | None = None,
+        scopes: Iterable[Scope] = tuple(Scope),
+        *,
+        admin: bool = False,
+    ) -> Minted:
         """A credential."""
         return self.signer.mint(
-            member, name="Alice", email=None, admin=False, scopes=scopes, ttl=ttl, now=self.wall(), random=os.urandom
+            member, name="Alice", email=None, admin=admin, scopes=scopes, ttl=ttl, now=self.wall(), random=os.urandom
         )

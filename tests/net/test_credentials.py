@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from computerd.contract.errors import ApiError, Code
 from computerd.contract.access import Scope
+from computerd.contract.errors import ApiError, Code
 from computerd.net.credentials import Credentials, Forged
 from computerd.net.keyring import KeyRing
 from computerd.net.keys import NoKeyYet

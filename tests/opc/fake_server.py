@@ -1,6 +1,7 @@
 """A daemon for the client's tests: enough of the Computer API to run /bin/sh, on another WebSocket implementation than the client's.
 
-It enforces what a client must respect: the input limit (with the drop and the `rate_limited` that the API says), masks, subprotocol, token.
+It enforces what a client must respect: the input limit (with the drop and the `rate_limited` that the API says), masks, subprotocol, token,
+the backlog of an attached session. What a client may never do is kept as a violation.
 Run as a program it prints its port, serves until it is killed, and never isolates anything.
 """
 
@@ -24,6 +25,7 @@ import time
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import parse_qsl
 
 from attrs import define, field
 from websockets.frames import Frame, Opcode
@@ -32,25 +34,17 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
+from computerd.contract import params as contract
+from computerd.contract.decoding import decode
+from computerd.contract.errors import ApiError
+from tests.opc.fake_journal import Journal, session
+
 MIB = 1024 * 1024
 TOKEN = ".".join(
     base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
     for part in ({"alg": "none"}, {"sub": "me"}, 0)
 )
 """Whose claim `sub` is `me`."""
-
-
-def session(number: int, owner: str = "me", *, archived: bool = False) -> dict[str, Any]:
-    """A session as lists show it."""
-    return {
-        "id": f"cs_{number:016d}",
-        "title": f"session {number}",
-        "status": "idle",
-        "archived": archived,
-        "owner": {"id": owner, "name": owner.title(), "email": None},
-        "createdAt": f"2026-11-13T09:30:{number:02d}.000Z",
-        "lastActiveAt": "2026-11-13T10:00:00.000Z",
-    }
 
 
 @define(eq=False)
@@ -92,6 +86,9 @@ class Connection:
     )
     terminals: dict[str, Terminal] = field(factory=dict)
     dropped: bool = False
+    sent: dict[str, int] = field(factory=dict)
+    """The last event that each attached session was given."""
+    acked: dict[str, int] = field(factory=dict)
     tasks: set[asyncio.Task[None]] = field(factory=set)
 
     async def serve(self) -> None:
@@ -100,15 +97,22 @@ class Connection:
         if not head.startswith(b"GET /connect "):
             await self.server.answer(head, self.reader, self.writer)
             return
-        if f"Authorization: Bearer {TOKEN}".encode() not in head:
+        if f"Authorization: Bearer {self.server.token}".encode() not in head:
             self.server.refuse(self.writer, 401, "unauthenticated", "The token is not valid.")
+            return
+        if (fault := self.server.fault("handshake")) is not None:
+            self.server.refuse(self.writer, fault["status"], fault["code"], "Not now.", fault.get("retryAfterMs"))
             return
         self.protocol.receive_data(head)
         (request,) = self.protocol.events_received()
         assert isinstance(request, Request)
         self.protocol.send_response(self.protocol.accept(request))
         self.flush()
-        self.notify("ready", {"connectionId": "cn_000000000000", "server": {"version": "9.9", "region": None}})
+        ready = {"connectionId": "cn_000000000000", "server": {"version": "9.9", "region": None}}
+        self.notify("ready", ready | {"expiresAt": None, "expiresInMs": self.server.expires_in_ms})
+        self.server.connected += 1
+        if (fault := self.server.fault("greeted")) is not None:
+            self.close(fault["code"], fault["reason"])
         try:
             while not self.writer.is_closing() and (data := await self.reader.read(65536)):
                 self.protocol.receive_data(data)
@@ -171,6 +175,9 @@ class Connection:
 
     async def request(self, request: dict[str, Any]) -> None:
         method, params = request["method"], request.get("params", {})
+        if "id" not in request:
+            self.notified(method, params)
+            return
         self.server.requests.append(method)
         if self.dropped:
             self.dropped = False
@@ -180,15 +187,70 @@ class Connection:
             )
             return
         work: Callable[[dict[str, Any]], Any] = getattr(self, "do_" + method.replace(".", "_"))
-        result = await work(params)
+        try:
+            if (fault := self.server.fault(method)) is not None:
+                result: Any = {"error": _rpc_error({"code": fault["code"], "message": "Not now.", **fault["more"]})}
+            else:
+                result = await work(params)
+        except ApiError as error:
+            result = {"error": _rpc_error(error.body("rq_1"))}
         if "error" in result:
             self.send({"jsonrpc": "2.0", "id": request["id"], **result})
             return
         self.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
-        if method == "terminals.open":
+        if method == "sessions.attach":
+            self.deliver(params["sessionId"])
+        elif method == "terminals.open":
             terminal = self.terminals[result["terminal"]["id"]]
             task = asyncio.ensure_future(self.relay(terminal))
             self.tasks.add(task)
+
+    # --- sessions
+
+    def notified(self, method: str, params: dict[str, Any]) -> None:
+        """The client says something. Acknowledgements of an attachment that has just ended are no fault of its."""
+        if method != "sessions.ack":
+            self.server.violations.append(f"notification {method}")
+            return
+        ack = decode(contract.Ack, params)
+        self.server.acks.append(ack.seq)
+        if ack.session_id in self.sent:
+            if not self.acked[ack.session_id] <= ack.seq <= self.sent[ack.session_id]:
+                self.server.violations.append(f"ack {ack.seq}")
+            self.acked[ack.session_id] = ack.seq
+            self.deliver(ack.session_id)
+
+    def deliver(self, session_id: str) -> None:
+        """Gives what is new, as far as the client keeps up."""
+        if session_id not in self.sent or self.protocol.state is not State.OPEN:
+            return
+        for event in self.server.journal.after(session_id, self.sent[session_id]):
+            if event["seq"] - self.acked[session_id] > self.server.backlog:
+                self.detach(session_id, "too_far_behind")
+                return
+            self.sent[session_id] = event["seq"]
+            self.notify("event", event)
+
+    def detach(self, session_id: str, reason: str, **more: Any) -> None:
+        if self.sent.pop(session_id, None) is not None:
+            self.notify("session.detached", {"sessionId": session_id, "reason": reason, **more})
+
+    async def do_sessions_get(self, params: dict[str, Any]) -> dict[str, Any]:
+        return self.server.journal.get(params)
+
+    async def do_sessions_attach(self, params: dict[str, Any]) -> dict[str, Any]:
+        answer, after = self.server.journal.attach(params)
+        if params["sessionId"] in self.sent:
+            self.server.violations.append("attached twice")
+        self.sent[params["sessionId"]] = self.acked[params["sessionId"]] = after
+        self.server.attaches.append(after)
+        return answer
+
+    async def do_sessions_detach(self, params: dict[str, Any]) -> dict[str, Any]:
+        self.sent.pop(decode(contract.OfSession, params).session_id, None)
+        return {}
+
+    # --- terminals
 
     async def do_ping(self, params: dict[str, Any]) -> dict[str, Any]:
         return {"timing": {"serverUs": 1}}
@@ -303,6 +365,10 @@ class Connection:
         self.close(1012, "the server is restarting")
 
 
+def _rpc_error(data: dict[str, Any]) -> dict[str, Any]:
+    return {"code": -32000, "message": "refused", "data": data}
+
+
 def _die_with_server() -> None:
     """A test may kill the server; then its programs have to go too. PR_SET_PDEATHSIG of prctl(2) is 1."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -323,11 +389,57 @@ class Server:
     """The daemon."""
 
     sessions: list[dict[str, Any]] = field(factory=list)
+    journal: Journal = field(init=False)
     requests: list[str] = field(factory=list)
     connections: list[Connection] = field(factory=list)
     restarting: set[asyncio.Task[None]] = field(factory=set)
+    faults: dict[str, list[dict[str, Any]]] = field(factory=dict)
+    """What is to go wrong next, by what it is that goes wrong."""
+    violations: list[str] = field(factory=list)
+    acks: list[int] = field(factory=list)
+    attaches: list[int] = field(factory=list)
+    backlog: int = 10_000
+    token: str = TOKEN
+    expires_in_ms: int | None = None
+    connected: int = 0
     sent: int = 0
     pongs: int = 0
+    listening: asyncio.Server | None = None
+    port: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self.journal = Journal(self.sessions)
+
+    def fault(self, what: str) -> dict[str, Any] | None:
+        """What is to go wrong with this one."""
+        waiting = self.faults.get(what, [])
+        return waiting.pop(0) if waiting else None
+
+    async def listen(self) -> None:
+        """On TCP, each time on the same port."""
+        self.listening = await asyncio.start_server(self.accept, "127.0.0.1", self.port, limit=2 * MIB)
+        self.port = self.listening.sockets[0].getsockname()[1]
+
+    async def away(self, code: int | None, seconds: float, append: int = 0, forget: int = 0, token: str = "") -> None:
+        """Ends every connection, is away for a while, and comes back with more events and maybe another token.
+
+        Without a code, the connections are reset.
+        """
+        assert self.listening is not None
+        # nobody may come back before all have been told
+        self.listening.close()
+        for connection in tuple(self.connections):
+            if connection.protocol.state is State.OPEN and code is not None:
+                connection.close(code, "the server is restarting")
+            elif connection.protocol.state is State.OPEN:
+                connection.writer.transport.abort()
+        self.token = token or self.token
+        await asyncio.sleep(seconds)
+        for _ in range(append):
+            self.journal.append(self.sessions[0]["id"], "terminal.opened", {"terminalId": "tm_1", "command": "away"})
+        if forget:
+            self.journal.forget(self.sessions[0]["id"], forget)
+        await self.listen()
 
     async def accept(self, reader: StreamReader, writer: StreamWriter) -> None:
         connection = Connection(self, reader, writer)
@@ -338,9 +450,13 @@ class Server:
         with contextlib.suppress(ConnectionError):
             writer.close()
 
-    def refuse(self, writer: StreamWriter, status: int, code: str, message: str) -> None:
-        body = {"error": {"code": code, "message": message, "status": status, "retryable": False, "requestId": "rq_1"}}
-        self.reply(writer, status, body)
+    def refuse(
+        self, writer: StreamWriter, status: int, code: str, message: str, retry_after_ms: int | None = None
+    ) -> None:
+        body = {"code": code, "message": message, "status": status, "retryable": False, "requestId": "rq_1"}
+        if retry_after_ms is not None:
+            body["retryAfterMs"] = retry_after_ms
+        self.reply(writer, status, {"error": body})
 
     def reply(self, writer: StreamWriter, status: int, body: dict[str, Any]) -> None:
         data = json.dumps(body).encode()
@@ -355,17 +471,38 @@ class Server:
         body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))) or b"{}")
         path, _, query = target.partition("?")
         self.requests.append(f"{verb} {path}")
-        if headers.get("authorization") != f"Bearer {TOKEN}":
+        if path.startswith("/_/"):
+            self.reply(writer, 200, self.told(path, body))
+        elif headers.get("authorization") != f"Bearer {self.token}":
             self.refuse(writer, 401, "unauthenticated", "The token is not valid.")
         elif (verb, path) == ("POST", "/sessions"):
             made = session(len(self.sessions) + 1) | {"title": body["title"]}
             self.sessions.insert(0, made)
             self.reply(writer, 201, {"session": made, "turn": None, "seq": 1})
         elif (verb, path) == ("GET", "/sessions"):
-            self.list(writer, dict(pair.split("=") for pair in query.split("&")))
+            self.list(writer, dict(parse_qsl(query)))
         else:
-            self.reply(writer, 200, self.told(path, body))
+            self.of_one(writer, verb, path, parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)), body)
         await writer.drain()
+
+    def of_one(self, writer: StreamWriter, verb: str, path: str, query: list[tuple[str, str]], body: Any) -> None:
+        """A request that concerns one session."""
+        if (fault := self.fault(verb)) is not None and "code" in fault:
+            self.refuse(writer, fault["status"], fault["code"], "Not now.", fault.get("retryAfterMs"))
+            return
+        try:
+            answer = self.journal.http(verb, path, query, body)
+        except ApiError as error:
+            self.reply(writer, error.status, {"error": error.body("rq_1")})
+            return
+        if fault is not None:  # it is done, and nobody hears of it
+            writer.transport.abort()
+            if "away" in fault:
+                self.had_away("", fault["away"])
+        elif answer is None:
+            self.refuse(writer, 404, "not_found", "There is no such route.")
+        else:
+            self.reply(writer, 200, answer)
 
     def told(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """What a test wants to know, or to have done."""
@@ -376,7 +513,60 @@ class Server:
                 self.restarting.add(asyncio.ensure_future(connection.restart()))
             elif connection.terminals and path == "/_/abort":
                 connection.writer.transport.abort()
-        return {"requests": self.requests, "sent": self.sent, "pongs": self.pongs}
+            elif path == "/_/emit" and connection.sent:
+                connection.notify("event", body)
+            elif path == "/_/detach" and connection.sent:
+                connection.detach(self.sessions[0]["id"], body["reason"])
+            elif path == "/_/end" and connection.sent:
+                connection.close(body["code"], body["reason"])
+        if (had := getattr(self, path.replace("/_/", "had_"), None)) is not None:
+            had(self.sessions[0]["id"], body)
+        return {
+            "requests": self.requests,
+            "sent": self.sent,
+            "pongs": self.pongs,
+            "acks": self.acks,
+            "attaches": self.attaches,
+            "connected": self.connected,
+            "following": sum(bool(connection.sent) for connection in self.connections),
+            "violations": self.violations,
+            "changes": self.journal.changes,
+            "keys": self.journal.keys,
+            "sessions": self.sessions,
+        }
+
+    # --- what a test wants to have happened to the first session
+
+    def had_events(self, session_id: str, body: dict[str, Any]) -> None:
+        for number in range(body["count"]):
+            told = body.get("data", {"terminalId": "tm_1", "command": f"echo {number}"})
+            self.journal.append(session_id, body.get("type", "terminal.opened"), told, **body.get("more", {}))
+        for connection in self.connections:
+            connection.deliver(session_id)
+
+    def had_forget(self, session_id: str, body: dict[str, Any]) -> None:
+        self.journal.forget(session_id, body["last"])
+
+    def had_hole(self, session_id: str, body: dict[str, Any]) -> None:
+        self.journal.holes.add(body["seq"])
+
+    def had_renew(self, session_id: str, body: dict[str, Any]) -> None:
+        self.journal.renew(session_id, body["keep"])
+        found = self.journal.find(session_id)
+        more = {"logEpoch": found["logEpoch"], "epochStartSeq": found["epochStartSeq"]}
+        for connection in self.connections:
+            if told := body.get("told"):
+                connection.detach(session_id, "epoch_changed", **(more if told == "all" else {}))
+
+    def had_away(self, session_id: str, body: dict[str, Any]) -> None:
+        self.restarting.add(asyncio.ensure_future(self.away(**body)))
+
+    def had_fault(self, session_id: str, body: dict[str, Any]) -> None:
+        self.faults.setdefault(body["what"], []).extend(body["faults"])
+
+    def had_set(self, session_id: str, body: dict[str, Any]) -> None:
+        for name, value in body.items():
+            setattr(self, name, value)
 
     def list(self, writer: StreamWriter, query: dict[str, str]) -> None:
         found = [s for s in self.sessions if s["archived"] == (query.get("archived") == "true")]
@@ -386,16 +576,15 @@ class Server:
 
     async def local(self, url: str, reader: StreamReader, writer: StreamWriter) -> None:
         """The local socket."""
-        writer.write(json.dumps({"url": url, "token": TOKEN, "expiresAt": None}).encode() + b"\n")
+        writer.write(json.dumps({"url": url, "token": self.token, "expiresAt": None}).encode() + b"\n")
         writer.close()
 
 
 async def main(folder: str, sessions: list[dict[str, Any]], *, certified: bool) -> None:
     """Listens on TCP and on `folder`/api.sock, and as the local socket on `folder`/local.sock."""
     server = Server(sessions)
-    listening = await asyncio.start_server(server.accept, "127.0.0.1", 0, limit=2 * MIB)
-    port = listening.sockets[0].getsockname()[1]
-    url = f"ws://127.0.0.1:{port}"
+    await server.listen()
+    url = f"ws://127.0.0.1:{server.port}"
     await asyncio.start_unix_server(server.accept, f"{folder}/api.sock")
     await asyncio.start_unix_server(lambda r, w: server.local(url, r, w), f"{folder}/local.sock")
     secure = None
@@ -405,8 +594,7 @@ async def main(folder: str, sessions: list[dict[str, Any]], *, certified: bool) 
         tls = await asyncio.start_server(server.accept, "127.0.0.1", 0, limit=2 * MIB, ssl=context)
         secure = f"wss://localhost:{tls.sockets[0].getsockname()[1]}"
     print(json.dumps({"url": url, "secure": secure}), flush=True)
-    async with listening:
-        await listening.serve_forever()
+    await asyncio.get_running_loop().create_future()
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ class Daemon:
             **more,
         }
 
-    def tell(self, what: str, **body: Any) -> dict[str, Any]:
+    def tell(self, what: str, /, **body: Any) -> dict[str, Any]:
         """Has it do something, or say what it saw."""
         request = urllib.request.Request(
             self.url.replace("ws:", "http:") + what,

@@ -22,7 +22,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from computerd.opc import locate
 from computerd.opc.failure import Failure
-from tests.opc.fake_server import TOKEN, session
+from tests.opc.fake_journal import session
+from tests.opc.fake_server import TOKEN
 from tests.opc.person import OPC, SHELL_OPC, WAIT, Daemon, wait_until
 
 MIB = 1024 * 1024

@@ -196,6 +196,8 @@ class ImportTests(SynchronousTestCase):
         for words in (
             ["--help"],
             ["shell", "--help"],
+            ["sessions", "--help"],
+            ["events", "--help"],
             ["--version"],
             ["version"],
             ["schema"],

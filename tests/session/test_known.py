@@ -44,19 +44,39 @@ class KnownTests(SynchronousTestCase):
         known = Known()
         known.put(a_record(1))
         event = stamp(opened(), lambda: NOW + 7.25, seeded()).event(session_id(1), 3)
-        known.advance(session_id(1), [event], "suspended")
+        known.advance(session_id(1), [event])
         record = known.get(session_id(1))
         assert record is not None
-        self.assertEqual((record.last_seq, record.active_at, record.status), (3, NOW + 7.25, "suspended"))
+        self.assertEqual((record.last_seq, record.active_at), (3, NOW + 7.25))
 
     def test_what_is_older_than_the_record_changes_nothing(self) -> None:
         known = Known()
         known.put(a_record(1))
         event = stamp(opened(), lambda: NOW - 7, seeded()).event(session_id(1), 2)
-        known.advance(session_id(1), [event], "suspended")
+        known.advance(session_id(1), [event])
         self.assertEqual(known.get(session_id(1)), a_record(1))
+
+    def test_trimmed(self) -> None:
+        known = Known()
+        known.put(a_record(1))
+        for first_seq, expected in ((2, 2), (1, 2), (9, 9)):
+            known.trimmed(session_id(1), first_seq)
+            record = known.get(session_id(1))
+            assert record is not None
+            self.assertEqual((record.first_seq, record.last_seq), (expected, 2))
+        known.trimmed(session_id(2), 5)
+        self.assertIsNone(known.get(session_id(2)))
+
+    def test_clear_forgets_the_characters_too(self) -> None:
+        known = Known(metadata=1000)
+        large = attrs.evolve(a_record(1), metadata={"key": "x" * 900})
+        known.put(large)
+        known.clear()
+        self.assertIsNone(known.get(session_id(1)))
+        known.put(large)
+        self.assertEqual(known.get(session_id(1)), large)
 
     def test_an_unknown_session(self) -> None:
         known = Known()
-        known.advance(session_id(1), [stamp(opened(), lambda: NOW, seeded()).event(session_id(1), 3)], None)
+        known.advance(session_id(1), [stamp(opened(), lambda: NOW, seeded()).event(session_id(1), 3)])
         self.assertIsNone(known.get(session_id(1)))

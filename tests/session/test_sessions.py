@@ -332,14 +332,24 @@ class NewsTests(SessionsCase):
         self.assertTrue(self.successResultOf(self.news(1)))
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_news_come_after_their_commit(self) -> None:
+    def test_news_come_with_the_commit_whatever_becomes_of_its_caller(self) -> None:
+        for doubtful in (None, ApiError(Code.UNAVAILABLE, "slow")):
+            news = self.news(self.journal.records[self.session].last_seq)
+            self.journal.holding = True
+            self.journal.doubtful = doubtful
+            work = self.begin(self.sessions.terminal_opened(self.session, terminal_id(1), None, ACTOR))
+            work.addErrback(lambda _: None)
+            self.assertTrue(self.successResultOf(news))
+            self.journal.doubtful = None
+            self.journal.release()
+            self.successResultOf(work)
+
+    def test_a_new_epoch_is_news(self) -> None:
         news = self.news(2)
-        self.journal.holding = True
-        work = self.begin(self.sessions.terminal_opened(self.session, terminal_id(1), None, ACTOR))
-        self.assertNoResult(news)
-        self.journal.release()
-        self.successResultOf(work)
+        self.journal.renew()
         self.assertTrue(self.successResultOf(news))
+        session = self.get(self.sessions.get(self.session))
+        self.assertEqual((session.log_epoch, session.epoch_start_seq), (self.journal.log_epoch, 3))
 
     def test_news_of_another_session(self) -> None:
         news = self.news(2)

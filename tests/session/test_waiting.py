@@ -7,6 +7,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from computerd.contract.errors import ApiError, Code
+from computerd.session.tally import Tally
 from computerd.session.waiting import MAX_WAITING, Waiting
 
 
@@ -15,7 +16,8 @@ class WaitingTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.clock = Clock()
-        self.waiting = Waiting(self.clock)
+        self.tally = Tally()
+        self.waiting = Waiting(self.clock, self.tally)
 
     def wait(self, session: str = "s", member: str = "m", seconds: float = 60) -> Deferred[bool]:
         """Begins to wait."""
@@ -40,15 +42,37 @@ class WaitingTests(SynchronousTestCase):
     def test_who_goes_away_leaves_nothing(self) -> None:
         for _ in range(3 * MAX_WAITING):
             wait = self.wait()
+            self.assertEqual(self.tally.waiting, 1)
             wait.cancel()
             self.failureResultOf(wait, CancelledError)
+        self.settled()
+
+    def settled(self) -> None:
+        """Nothing is kept of anybody."""
         self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.assertEqual((self.tally.waiting, self.waiting._waits, self.waiting._members), (0, {}, {}))
+
+    def test_what_everybody_waits_for_may_never_come(self) -> None:
+        waits = [self.wait(), self.wait(), self.wait("t", "n")]
+        self.waiting.wake_all()
+        self.assertEqual([self.successResultOf(wait) for wait in waits], [True] * 3)
+        self.settled()
+
+    def test_one_who_wakes_another_wakes_nobody_twice(self) -> None:
+        first, second = self.wait(), self.wait()
+        woken: list[object] = []
+        first.addCallback(lambda _: second.cancel()).addBoth(woken.append)
+        second.addCallback(lambda _: first.cancel()).addBoth(woken.append)
+        self.waiting.wake("s")
+        self.assertEqual(len(woken), 2)
+        self.settled()
 
     def test_a_member_waits_only_so_often(self) -> None:
         waits = [self.wait() for _ in range(MAX_WAITING)]
         error = self.failureResultOf(self.wait(), ApiError).value
         assert isinstance(error, ApiError)
         self.assertEqual((error.code, error.retry_after_ms), (Code.RATE_LIMITED, 1000))
+        self.assertEqual((self.tally.refused, self.tally.waiting), (1, MAX_WAITING))
         other = self.wait(member="n")
         self.assertNoResult(other)
         self.waiting.wake("s")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attrs import define, field
 from msgspec import Struct
 
@@ -53,7 +55,8 @@ class RecordingOutbox:
     """An `Outbox` that keeps everything in one ordered list.
 
     Attributes:
-        full: What `frame` answers is `not full`.
+        sent: Frames as channel and bytes, notifications as method and params, messages as `message` and text.
+        full: What `frame` and `messages` answer is `not full`.
     """
 
     sent: list[tuple[object, object]] = field(factory=list)
@@ -62,6 +65,10 @@ class RecordingOutbox:
 
     def frame(self, channel: int, data: bytes, source: Waiting) -> bool:
         self.sent.append((channel, data))
+        return not self.full
+
+    def messages(self, texts: Sequence[bytes], source: Waiting) -> bool:
+        self.sent += [("message", text) for text in texts]
         return not self.full
 
     def forget(self, source: Waiting) -> None:

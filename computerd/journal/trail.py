@@ -1,0 +1,63 @@
+"""The audit rows that wait for the disk. Noted on the reactor's thread, written on the journal's."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from attrs import define, field
+
+from computerd.api.audit import Entry
+from computerd.journal import audit
+from computerd.session.port import Seconds
+
+MAX_WAITING: Final = 10_000
+"""Rows, at a few hundred bytes each."""
+DROPPED: Final = "audit.dropped"
+"""The action of a row that says how many were not kept."""
+
+
+@define(eq=False)
+class Trail:
+    """A bounded queue.
+
+    Attributes:
+        seconds: The wall clock.
+        report: Told, in one line each, what the administrator should know.
+    """
+
+    seconds: Seconds
+    report: Callable[[str], None]
+    _waiting: deque[Entry] = field(factory=deque, init=False)
+    _dropped: int = field(default=0, init=False)
+    _told: int = field(default=0, init=False)
+
+    def note(self, entry: Entry) -> None:
+        """Queues a row, or counts it when there is no room."""
+        if len(self._waiting) < MAX_WAITING:
+            self._waiting.append(entry)
+            return
+        if self._dropped == self._told:
+            self.report(f"{MAX_WAITING} audit rows wait for the disk: further ones are lost, and counted")
+        self._dropped += 1
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Writes what waits, with an fsync. What the disk does not take goes on waiting, and the error is raised."""
+        # a copy is made in one go, and only this thread takes any out
+        entries = list(self._waiting)
+        dropped = self._dropped
+        if dropped > self._told:
+            entries.append(Entry(self.seconds(), DROPPED, count=dropped - self._told))
+        if not entries:
+            return
+        # outside a transaction, as SQLite wants it
+        connection.execute("PRAGMA synchronous = FULL")
+        try:
+            audit.write(connection, entries)
+        finally:
+            connection.execute("PRAGMA synchronous = NORMAL")
+        for _ in range(len(entries) - (dropped > self._told)):
+            self._waiting.popleft()
+        self._told = dropped
