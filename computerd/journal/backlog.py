@@ -142,9 +142,9 @@ class Backlog:
         for outcome in outcomes:
             if outcome.job in self._waiting:
                 del self._waiting[outcome.job]
+                self.tally.waiting = len(self._waiting)
                 self._bytes -= outcome.job.size
                 self._tell(outcome, now)
-        self.tally.waiting = len(self._waiting)
 
     def close(self) -> None:
         """Takes no more jobs."""

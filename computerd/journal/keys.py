@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from hmac import compare_digest
 from typing import Final
 
 from computerd.contract import limits
@@ -32,7 +33,7 @@ def find(connection: sqlite3.Connection, member: str, method: str, key: str, dig
     row = connection.execute(_SELECT, (member, method, key, now)).fetchone()
     if row is None:
         return None
-    if row[0] != digest:
+    if not compare_digest(str(row[0]).encode(), digest.encode()):
         raise ApiError(
             Code.IDEMPOTENCY_CONFLICT,
             "This idempotencyKey was used with other parameters in the last 24 hours; use another key for another call.",

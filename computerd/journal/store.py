@@ -129,12 +129,14 @@ class Store:
             old.close()
         self._use(self._connection)
         self._settle()
+        self.note()
 
     def skip(self, row: DamagedRowError) -> None:
         """Begins a new epoch without what is before a damaged event of a session, and the event itself."""
         assert row.session_id is not None and row.seq is not None, "it is not an event"
         last = events.last_damaged(self.connection, row.session_id, row.seq, _LOOK_AHEAD)
         self.log_epoch = epoch.begin(self.connection, self.path, self.random, (row.session_id, last))
+        self.note()
         self.report(
             f"the journal is damaged: {row}; the events of that session up to {last} are not given any more, "
             f"and a new epoch begins: {self.log_epoch}"

@@ -1,4 +1,4 @@
-"""A child of the kill test: appends to the journal as fast as it can, and says what was acknowledged.
+"""A child of the kill test: appends to the journal and decides as fast as it can, and says what was acknowledged.
 
 Each line of its output is `session seq event`, written after the append has fired.
 """
@@ -17,7 +17,8 @@ from twisted.internet.interfaces import IReactorCore
 
 from computerd.journal.backlog import Reactor
 from computerd.journal.journal import Journal
-from tests.session.journal_interface import a_record, beginning, closed, opened
+from computerd.session.port import Change, Decided, Decision, Draft
+from tests.session.journal_interface import a_key, a_record, beginning, closed, opened
 
 SESSIONS = 3
 WRITERS = 8
@@ -29,8 +30,19 @@ async def append(journal: Journal, writer: int) -> None:
     for number in count():
         terminal = writer * 1_000_000 + os.getpid() * 10_000_000 + number
         for draft in (opened(terminal, "x" * (number % 3000)), closed(terminal)):
-            for event in await journal.append(session, [draft]):
+            if writer % 2:
+                events = await journal.append(session, [draft])
+            else:
+                name = f"{session} {os.getpid()} {writer} {number} {draft.type}"
+                outcome = await journal.decide(session, deciding(draft), key=a_key(name))
+                events = outcome.events
+            for event in events:
                 os.write(1, f"{session} {event.seq} {event.id}\n".encode())
+
+
+def deciding(draft: Draft) -> Decision:
+    """A decision: this happens."""
+    return lambda record: Decided([draft], Change(title=f"{draft.type} after {record.last_seq}"))
 
 
 async def main() -> None:

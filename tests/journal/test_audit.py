@@ -127,6 +127,21 @@ class TrailTests(SynchronousTestCase):
         self.trail.write(self.connection)
         self.assertEqual(self.rows(), [("a", 1), ("b", 1)])
 
+    def test_what_no_table_can_hold(self) -> None:
+        """It costs its group, and not the journal."""
+        self.trail.note(Entry(1.0, "a", count=2**70))
+        self.trail.note(Entry(1.0, "b"))
+        self.trail.write(self.connection)
+        self.assertEqual((len(self.reports), self.rows()), (1, []))
+        self.trail.note(Entry(1.0, "c"))
+        self.trail.write(self.connection)
+        self.assertEqual(self.rows(), [("c", 1), ("audit.dropped", 2)])
+
+    def test_a_long_subject(self) -> None:
+        self.trail.note(Entry(1.0, "a", subject="x" * 100_000))
+        self.trail.write(self.connection)
+        self.assertEqual(self.connection.execute("SELECT length(subject) FROM audit").fetchall(), [(200,)])
+
     def test_a_bounded_queue(self) -> None:
         """What does not fit is counted, said once, and written down."""
         self.patch(trail, "MAX_WAITING", 3)

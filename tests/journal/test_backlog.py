@@ -153,6 +153,31 @@ class BacklogTests(SynchronousTestCase):
         self.assertEqual(self.late, ["done"])
         self.assertFalse(self.backlog.stalled)
 
+    def test_who_goes_away_from_patient_work(self) -> None:
+        done = self.submit(patient=True)
+        done.cancel()
+        self.failureResultOf(done, CancelledError)
+        self.assertFalse(self.put[0].expired)
+        self.answer(self.put[0])
+        self.assertEqual(self.late, [])
+
+    def test_it_is_counted(self) -> None:
+        """What was written, also late, and how long it took; not what was refused or dropped."""
+        tally = self.backlog.tally
+        waiting = [self.submit() for _ in range(4)]
+        self.assertEqual(tally.waiting, 4)
+        self.clock.advance(0.2)
+        self.answer(self.put[0])
+        self.answer(self.put[1], error=ZeroDivisionError())
+        self.clock.advance(5)
+        self.answer(self.put[2], dropped=True)
+        self.answer(self.put[3])
+        self.assertEqual((tally.waiting, sum(tally.commits.counts)), (0, 2))
+        self.assertAlmostEqual(tally.commits.total, 5.4)
+        self.failureResultOf(waiting[1], ZeroDivisionError)
+        for done in waiting[2:]:
+            self.refused(done)
+
     def test_many_quick_answers_cost_one_timer(self) -> None:
         for _ in range(100):
             self.submit()

@@ -119,6 +119,15 @@ class LifeTests(JournalCase):
         await gatherResults([journal.append(session, [closed(number)]) for number in range(1000)])
         self.assertLess(len(begun), 100)
 
+    async def test_it_is_counted(self) -> None:
+        journal = await self.started()
+        session = await self.session(journal)
+        await journal.append(session, [opened(1), opened(2)])
+        with self.assertRaises(ApiError):
+            await journal.append(session_id(9), [opened()])
+        await journal.session(session)
+        self.assertEqual((journal.tally.events, sum(journal.tally.commits.counts), journal.tally.waiting), (4, 2, 0))
+
     async def test_a_job_that_breaks_does_not_touch_its_neighbours(self) -> None:
         journal = await self.started()
         session = await self.session(journal)

@@ -74,6 +74,15 @@ class KillTests(JournalCase):
     async def look(self, acknowledged: list[tuple[str, int, str]]) -> str:
         """Opens what is left, checks it, and returns its epoch."""
         self.assertEqual(self.query("PRAGMA quick_check"), [("ok",)])
+        # an answer was kept with each decision, and says how the session was after it
+        wrong = """
+            SELECT answer FROM keys WHERE NOT EXISTS (
+                SELECT 1 FROM events WHERE session_id = substr(key, 1, 19) AND seq = cast(substr(answer, 6) AS INTEGER)
+                    AND type = substr(key, -length(type))
+            )
+        """
+        self.assertEqual(self.query(wrong), [])
+        self.assertNotEqual(self.query("SELECT count(*) FROM keys"), [(0,)])
         journal = await self.started()
         stored: dict[tuple[str, int], str] = {}
         for number in range(SESSIONS):
