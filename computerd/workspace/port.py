@@ -112,12 +112,14 @@ class Packed:
     Attributes:
         name: Of the file or folder; `""` for the workspace itself.
         folder: Whether it is one.
-        source: The archive, compressed as was asked.
+        source: The archive.
+        coding: How it is compressed: as was asked, or `gzip` where the user's Python knows no zstd. None: as was asked.
     """
 
     name: str
     folder: bool
     source: Source
+    coding: Coding | None = None
 
 
 @frozen
