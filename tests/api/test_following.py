@@ -259,6 +259,16 @@ class ManyTests(FollowingCase):
         for work in works[:20]:
             self.successResultOf(work)
 
+    def test_all_at_once_after_a_resume(self) -> None:
+        """Nor while they are made ready."""
+        self.journal.holding = True
+        works = [self.begin_attach(name, resume=True) for name in self.others]
+        self.journal.release()
+        codes = [self.error(work).code for work in works[20:]]
+        self.assertEqual((codes, len(self.connection.attachments)), ([Code.TOO_MANY_ATTACHED] * 5, 20))
+        for work in works[:20]:
+            self.successResultOf(work)
+
     def test_one_that_is_too_far_behind_makes_room_and_the_others_go_on(self) -> None:
         self.patch(limits, "MAX_BACKLOG_EVENTS", 10)
         for name in self.others[:20]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Sequence
 
-from attrs import define
+from attrs import define, field
 from msgspec import UNSET
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
@@ -210,6 +210,18 @@ class BreakingReader(Reader):
         if self.breaks is not None:
             self.breaks.detach()
         return taken
+
+
+@define(eq=False)
+class StallingReader(Reader):
+    """Once something was sent, the journal's disk is slow."""
+
+    journal: SlowJournal = field(factory=SlowJournal)
+
+    def messages(self, texts: Sequence[bytes], source: Waiting) -> bool:
+        """See `Outbox`."""
+        self.journal.slow = True
+        return super().messages(texts, source)
 
 
 class HeldTests(FollowerCase):
@@ -525,13 +537,11 @@ class EndTests(FollowerCase):
         self.settled(made)
 
     def test_detach_gives_up_a_later_page(self) -> None:
+        """Also when the first was there at once."""
         self.commit(50)
-        self.journal.slow = True
+        self.reader = StallingReader(journal=self.journal)
         made = self.following()
-        self.journal.slow = False
-        self.commit()
-        self.journal.slow = True
-        self.journal.turn()
+        self.assertEqual((self.seqs(), len(self.journal.pages)), (list(range(1, 11)), 1))
         made.detach()
         self.assertEqual(self.journal.cancelled, 1)
         self.settled(made)
@@ -600,6 +610,15 @@ class RemovedTests(FollowerCase):
         self.trim(20)
         self.following(5)
         self.assertEqual(self.seqs(), list(range(33, 53)))
+
+    def test_what_was_removed_is_not_waited_for(self) -> None:
+        """It counts as acknowledged."""
+        self.commit(5 * self.max_events)
+        self.trim(self.max_events - 20)
+        made = self.following()
+        self.assertEqual((len(self.seqs()), made.state), (self.max_events - 20, State.LIVE))
+        self.commit(self.max_events)
+        self.assertEqual(self.reader.detached, [])
 
     def test_nothing_is_left_of_the_history(self) -> None:
         self.commit(50)
