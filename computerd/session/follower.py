@@ -8,17 +8,19 @@ the client has said it has; and the feed's newest. It is in one of these states:
     LIVE      `sent` is the newest: what is committed goes out at once
     HELD      the outbox was full: nothing is given until it has room
     FULL      as much history as may be unacknowledged has been given: the next acknowledgement goes on
+    FROZEN    the history is gone; the client is about to be told
     ENDED     detached
 
     READY → REPLAY or LIVE on `start`;  REPLAY → LIVE, HELD or FULL with the page;  LIVE → HELD, or REPLAY when the feed has jumped;
     HELD → LIVE, REPLAY or FULL;  FULL → REPLAY, LIVE or HELD;  any → ENDED
 
-Next to nothing is kept for a client that does not read: the journal has it all, and a follower that was HELD reads on from there. So a frozen
-client costs a few numbers, and what was left of a page when it froze. It is detached as `too_far_behind` when what it has not acknowledged is
-more than the limits allow: what was committed since it attached, and later also what it was given before. The history that was there at its
-attach does not count while it is replayed, because its pace is the client's own; but a client that acknowledges nothing for `ACK_SECONDS`
-while FULL is detached too. Nor does it count at once when the follower is LIVE for the first time: up to the limits of it may be on its way to
-the client then, so it counts from the moment when half of that is acknowledged, and `ACK_SECONDS` later in any case.
+Next to nothing is kept for a client that does not read: the journal has it all, and a follower that was HELD reads on from there. Only the next
+piece of a page is kept, so that a busy connection, which is never free when a page comes, gets on all the same. A follower is detached as
+`too_far_behind` when what it has not acknowledged is more than the limits allow: what was committed since it attached, and later also what it
+was given before. The history that was there at its attach does not count while it is replayed, because its pace is the client's own; but a
+client that acknowledges nothing for `ACK_SECONDS` while FULL is detached too. Nor does it count at once when the follower is LIVE for the first
+time: up to the limits of it may be on its way to the client then, so it counts from the moment when half of that is acknowledged, and
+`ACK_SECONDS` later in any case.
 """
 
 from __future__ import annotations
@@ -46,8 +48,8 @@ from computerd.terminal.outbox import Outbox
 
 PAGE_EVENTS: Final = 500
 """Read from the journal at a time."""
-GIVE_BYTES: Final = 64 * limits.KIB
-"""Given to the outbox at a time: what one client holds up others by."""
+GIVE_BYTES: Final = 32 * limits.KIB
+"""Given to the outbox at a time: what one session holds up others by, and what is kept of a page for a client that does not read."""
 ACK_SECONDS: Final = 30.0
 """That a client has to acknowledge something of what it was given, when that is all that it may be given."""
 
@@ -62,6 +64,7 @@ class State(Enum):
     LIVE = auto()
     HELD = auto()
     FULL = auto()
+    FROZEN = auto()
     ENDED = auto()
 
 
@@ -95,7 +98,8 @@ class Follower:
     _limit_total: int = field(default=0, init=False)
     _pages: deque[tuple[int, int]] = field(factory=deque, init=False)
     _page_bytes: int = field(default=0, init=False)
-    _backlog: deque[Event] = field(factory=deque, init=False)
+    _page: deque[Event] = field(factory=deque, init=False)
+    _piece: Sequence[bytes] = field(default=(), init=False)
     _reading: Deferred[None] | None = field(default=None, init=False)
     _timer: IDelayedCall | None = field(default=None, init=False)
     _begun: bool = field(default=False, init=False)
@@ -147,12 +151,8 @@ class Follower:
         self.tally.attached -= 1
         self.outbox.forget(self)
         self.feed.leave(self)
-        self._stop_waiting()
-        self._backlog.clear()
+        self._stop()
         self._pages.clear()
-        reading, self._reading = self._reading, None
-        if reading is not None:
-            reading.cancel()
 
     # what the feed says
 
@@ -165,7 +165,7 @@ class Follower:
         elif self.state is not State.LIVE:
             return
         elif self.sent + len(messages) == self.feed.last_seq and _is_small(messages):
-            self._give(messages, self.feed.last_seq)
+            self._give(messages)
         else:
             self._go_on()
 
@@ -174,7 +174,14 @@ class Follower:
         if self.state is State.LIVE:
             self._go_on()
 
-    def renewed(self, log_epoch: str, first_seq: int) -> None:
+    def freeze(self) -> None:
+        """See `Subscriber`."""
+        if self.state is not State.ENDED:
+            self.state = State.FROZEN
+            self.outbox.forget(self)
+            self._stop()
+
+    def renewed(self, log_epoch: str, first_seq: int | None) -> None:
         """See `Subscriber`."""
         self._end("epoch_changed", log_epoch, first_seq)
 
@@ -190,7 +197,7 @@ class Follower:
     def _go_on(self) -> None:
         """Gives what is at hand, and gets more."""
         while True:
-            if not self._backlog and self.sent >= self.feed.last_seq:
+            if self.sent >= self.feed.last_seq:
                 self.state = State.LIVE
                 if self._live_since is None:
                     self._live_since = self.clock.seconds()
@@ -200,42 +207,47 @@ class Follower:
                 self.state = State.FULL
                 self._timer = self.clock.callLater(ACK_SECONDS, self._end, "too_far_behind")
                 return
-            tail = None if self._backlog else self.feed.tail(self.sent)
-            if tail is None and not self._backlog:
+            messages = self._at_hand()
+            if messages is None:
                 self._replay()
                 return
-            if not (self._give_backlog() if tail is None else self._give_tail(tail)):
+            if not self._give(messages):
                 return
 
-    def _give(self, messages: Sequence[bytes], seq: int) -> bool:
-        """Gives messages up to that number. False: the outbox has no room for more."""
-        self._begun = True
-        self.sent = seq
-        self.tally.delivered += len(messages)
-        has_room = self.outbox.messages(messages, self)
-        if self.state is State.ENDED:
-            return False
-        if not has_room:
-            self.state = State.HELD
-        return has_room
+    def _at_hand(self) -> Sequence[bytes] | None:
+        """What comes next, about `GIVE_BYTES` of it; None when it has to be read."""
+        if not self._piece and self._page:
+            self._piece = self._from_page()
+        return self._piece or self.feed.tail(self.sent, GIVE_BYTES)
 
-    def _give_backlog(self) -> bool:
-        """Gives some of the page that was read."""
+    def _from_page(self) -> Sequence[bytes]:
         messages: list[bytes] = []
         size = 0
-        while self._backlog and size < GIVE_BYTES:
-            messages.append(message(self._backlog.popleft()))
+        while self._page and size < GIVE_BYTES:
+            messages.append(message(self._page.popleft()))
             size += len(messages[-1])
-        self._note(messages)
-        return self._give(messages, self.sent + len(messages))
+        return messages
 
-    def _give_tail(self, tail: Sequence[bytes]) -> bool:
-        """Gives all that is new, from memory."""
-        self._note(tail)
-        return self._give(tail, self.feed.last_seq)
+    def _give(self, messages: Sequence[bytes]) -> bool:
+        """Gives what follows on `sent`. False: the outbox has no room for it."""
+        # what is too large to be kept for a client that does not read counts as what it leaves unread
+        large = bool(self._piece) and not _is_small(messages)
+        taken = self.outbox.messages(messages, self, all_the_same=large)
+        if self.state is State.ENDED:
+            return False
+        if not taken:
+            self.state = State.HELD
+            self._page.clear()
+            return False
+        self._piece = ()
+        self._begun = True
+        self._note(messages)
+        self.sent += len(messages)
+        self.tally.delivered += len(messages)
+        return True
 
     def _note(self, messages: Sequence[bytes]) -> None:
-        """These are given next. What is history is counted here; the feed counts the rest for everybody."""
+        """These were given. What is history is counted here; the feed counts the rest for everybody."""
         history = messages[: max(0, self._floor - self.sent)]
         if history:
             size = sum(map(len, history))
@@ -262,10 +274,13 @@ class Follower:
             # what it was about to read has been removed for being old
             self._end("too_far_behind")
             return
-        self._backlog.extend(page.found)
+        self._page.extend(page.found)
         self._go_on()
 
     def _not_read(self, failure: Failure) -> None:
+        if self.state is not State.REPLAY:
+            # nobody wants it any more
+            return
         if not isinstance(failure.value, (ApiError, CancelledError)):
             self._log.failure("following {session_id} has failed", failure, session_id=self.session_id)
         self._end("unavailable")
@@ -295,6 +310,15 @@ class Follower:
             and self._page_bytes <= limits.MAX_BACKLOG_BYTES // 2
         ) or self.clock.seconds() - self._live_since >= ACK_SECONDS
 
+    def _stop(self) -> None:
+        """Reads nothing more, and keeps nothing."""
+        self._stop_waiting()
+        self._page.clear()
+        self._piece = ()
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.cancel()
+
     def _stop_waiting(self) -> None:
         timer, self._timer = self._timer, None
         if timer is not None and timer.active():
@@ -318,5 +342,5 @@ class Follower:
 
 
 def _is_small(messages: Sequence[bytes]) -> bool:
-    """Whether they can be given at once."""
-    return len(messages) == 1 or sum(map(len, messages)) <= GIVE_BYTES
+    """Whether they can be given at once, and kept for a client that does not read."""
+    return sum(map(len, messages)) <= 2 * GIVE_BYTES

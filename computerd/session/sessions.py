@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from attrs import define, field, frozen
 from msgspec import UNSET
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.interfaces import IReactorTime
 
 from computerd.contract.errors import ApiError, Code
@@ -24,6 +24,7 @@ from computerd.contract.params import CreateSession
 from computerd.session import changing, cursors, making
 from computerd.session.drafts import draft
 from computerd.session.feed import Feed
+from computerd.session.feeds import Feeds
 from computerd.session.follower import Follower
 from computerd.session.idleness import Idleness
 from computerd.session.known import Known
@@ -85,7 +86,7 @@ class Sessions:
     idleness: Idleness = field(init=False)
     _known: Known = field(factory=Known, init=False)
     _waiting: Waiting = field(init=False)
-    _feeds: dict[str, Feed] = field(factory=dict, init=False)
+    _feeds: Feeds = field(factory=Feeds, init=False)
 
     @_waiting.default
     def _new_waiting(self) -> Waiting:
@@ -190,12 +191,8 @@ class Sessions:
             ApiError: `cursor_ahead` when `after` is a number that the session has not reached.
         """
         _refuse_ahead(0 if after is None else after, record.last_seq, "after")
-        feed = self._feeds.get(record.id)
-        if feed is None:
-            feed = Feed(record.id, record.last_seq, lambda: self._feeds.pop(record.id, None))
-            self._feeds[record.id] = feed
         sent = record.last_seq if after is None else after
-        return Follower(feed, self.journal, outbox, self.clock, self.tally, sent, on_end)
+        return Follower(self._feeds.of(record), self.journal, outbox, self.clock, self.tally, sent, on_end)
 
     def committed(self, commit: Commit) -> None:
         """See `Listener`."""
@@ -203,18 +200,23 @@ class Sessions:
             self._known.put(commit.record)
         else:
             self._known.advance(commit.session_id, commit.events)
-        feed = self._feeds.get(commit.session_id)
-        if feed is not None:
-            feed.committed(commit.events)
+        self._feeds.committed(commit)
         self._waiting.wake(commit.session_id)
         self.idleness.touch(commit.session_id)
 
     def renewed(self) -> None:
         """See `Listener`."""
         self._known.clear()
-        for feed in tuple(self._feeds.values()):
-            feed.renewed(self.journal.log_epoch, feed.last_seq + 1)
+        for feed in self._feeds.freeze():
+            ensureDeferred(self._tell_renewed(feed))
         self._waiting.wake_all()
+
+    async def _tell_renewed(self, feed: Feed) -> None:
+        try:
+            record = await self._find(feed.session_id)
+        except ApiError:
+            record = None
+        feed.renewed(self.journal.log_epoch, None if record is None else record.first_seq)
 
     def trimmed(self, first: Mapping[str, int]) -> None:
         """The journal of these sessions begins later now."""

@@ -86,7 +86,7 @@ class FollowingCase(ApiCase):
 
     def nothing_is_left(self) -> None:
         """Nobody follows anything."""
-        self.assertEqual((self.sessions._feeds, self.sessions.tally.attached), ({}, 0))
+        self.assertEqual((self.sessions._feeds.by_session, self.sessions.tally.attached), ({}, 0))
         self.assertEqual(len(self.connection.attachments), 0)
         self.clock.advance(0)
         self.assertEqual(self.clock.getDelayedCalls(), [])

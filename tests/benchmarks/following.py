@@ -232,8 +232,9 @@ def _throughput(computer: _Fed, rate: int) -> None:
     seconds = time.monotonic() - began
     committed, refused = map(float, control.recv(100).split())
     print(
-        f"{rate} events a second for {_SECONDS} s: {(last - first) / seconds:,.0f} a second delivered, {count / committed:,.0f} committed; "
-        f"{(computer.cpu() - before) / count * 1e6:.0f} µs of CPU an event, client {(time.process_time() - own) / count * 1e6:.0f} µs{detached}{f', {refused:.0f} refused' if refused else ''}"
+        f"{rate} events a second for {_SECONDS} s: {(last - first) / seconds:,.0f} a second delivered, {count / committed:,.0f} committed, "
+        f"{refused:.0f} refused; {(computer.cpu() - before) / count * 1e6:.0f} µs of CPU an event, "
+        f"client {(time.process_time() - own) / count * 1e6:.0f} µs{detached}"
     )
     wire.socket.close()
 

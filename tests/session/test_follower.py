@@ -80,9 +80,9 @@ class FollowerCase(SynchronousTestCase):
         self.assertIs(made.state, State.ENDED)
         self.assertEqual(self.sessions.tally.attached, 0)
         self.assertEqual(self.clock.getDelayedCalls(), [])
-        self.assertEqual(self.sessions._feeds, {})
+        self.assertEqual(self.sessions._feeds.by_session, {})
         self.assertIn(made, self.reader.forgotten)
-        self.assertEqual((len(made._backlog), len(made._pages), self.journal.pages), (0, 0, []))
+        self.assertEqual((len(made._page), len(made._pages), self.journal.pages), (0, 0, []))
         before = len(self.reader.order)
         self.commit()
         made.resume()
@@ -159,7 +159,7 @@ class GivingTests(FollowerCase):
         late = self.journal.log[S][2:]
         self.journal.turn()
         self.assertEqual(self.seqs(), [1, 2, 3, 4])
-        told = self.sessions._feeds[S]
+        told = self.sessions._feeds.by_session[S]
         told.committed(late)
         self.assertEqual(self.seqs(), [1, 2, 3, 4])
         self.journal.listen(self.sessions)
@@ -190,12 +190,12 @@ class GivingTests(FollowerCase):
         self.commit()
         self.assertEqual((self.seqs(), other.seqs(S)), ([1, 2, 3], [3, 4]))
         second.detach()
-        self.assertEqual(self.sessions._feeds, {})
+        self.assertEqual(self.sessions._feeds.by_session, {})
 
     def test_cursor_ahead(self) -> None:
         error = self.assertRaises(ApiError, self.attach, 3)
         self.assertEqual((error.code, error.field), (Code.CURSOR_AHEAD, "after"))
-        self.assertEqual((self.sessions._feeds, self.sessions.tally.attached), ({}, 0))
+        self.assertEqual((self.sessions._feeds.by_session, self.sessions.tally.attached), ({}, 0))
 
 
 @define(eq=False)
@@ -204,9 +204,9 @@ class BreakingReader(Reader):
 
     breaks: Follower | None = None
 
-    def messages(self, texts: Sequence[bytes], source: Waiting) -> bool:
+    def messages(self, texts: Sequence[bytes], source: Waiting, *, all_the_same: bool = False) -> bool:
         """See `Outbox`."""
-        taken = super().messages(texts, source)
+        taken = super().messages(texts, source, all_the_same=all_the_same)
         if self.breaks is not None:
             self.breaks.detach()
         return taken
@@ -218,10 +218,10 @@ class StallingReader(Reader):
 
     journal: SlowJournal = field(factory=SlowJournal)
 
-    def messages(self, texts: Sequence[bytes], source: Waiting) -> bool:
+    def messages(self, texts: Sequence[bytes], source: Waiting, *, all_the_same: bool = False) -> bool:
         """See `Outbox`."""
         self.journal.slow = True
-        return super().messages(texts, source)
+        return super().messages(texts, source, all_the_same=all_the_same)
 
 
 class HeldTests(FollowerCase):
@@ -231,8 +231,9 @@ class HeldTests(FollowerCase):
         made = self.following()
         self.reader.room = 1
         self.commit()
-        self.assertIs(made.state, State.HELD)
+        self.assertIs(made.state, State.LIVE)
         self.commit(2)
+        self.assertIs(made.state, State.HELD)
         self.commit(2)
         self.assertEqual(self.seqs(), [1, 2, 3])
         self.journal.slow = True
@@ -259,11 +260,34 @@ class HeldTests(FollowerCase):
         self.reader.room = 1
         self.following()
         self.commit(20, 500)
-        kept = self.sessions._feeds[S]
+        kept = self.sessions._feeds.by_session[S]
         (made,) = kept._subscribers
         assert isinstance(made, Follower)
-        self.assertLessEqual(len(made._backlog), 10)
+        self.assertLessEqual(len(made._page), 10)
         self.assertLessEqual(sum(map(len, kept._tail)), 2000)
+
+    def test_a_piece_is_kept_of_a_page_that_finds_no_room(self) -> None:
+        """So that a connection that is never free when a page comes gets on all the same, and costs no more than that."""
+        self.patch(follower, "GIVE_BYTES", 600)
+        self.commit(50)
+        self.journal.slow = True
+        made = self.following()
+        self.reader.room = 0
+        self.journal.turn()
+        self.assertEqual((self.seqs(), made.state, len(made._page), len(made._piece)), ([], State.HELD, 0, 2))
+        self.reader.make_room(1)
+        self.assertEqual((self.seqs(), made.state, len(self.journal.pages)), ([1, 2], State.REPLAY, 1))
+
+    def test_what_is_too_large_to_be_kept_counts_as_unread(self) -> None:
+        self.patch(follower, "GIVE_BYTES", 600)
+        self.commit(1, 2500)
+        self.commit(20)
+        self.journal.slow = True
+        made = self.following(2)
+        self.reader.room = 0
+        self.journal.turn()
+        self.assertEqual((self.seqs(), self.reader.forced, made.state), ([3], 1, State.HELD))
+        self.assertLess(sum(map(len, made._piece)), 1200)
 
     def test_history_is_given_in_pieces(self) -> None:
         """What one session holds the others of its connection up by."""
@@ -523,7 +547,7 @@ class EndTests(FollowerCase):
         self.settled(made)
 
     def test_detach_while_held(self) -> None:
-        self.reader.room = 1
+        self.reader.room = 0
         made = self.following()
         self.assertIn(made, self.reader.waiting)
         made.detach()
@@ -664,7 +688,7 @@ class RemovedTests(FollowerCase):
         self.commit()
         self.reader.room = 1
         made.start()
-        self.assertEqual((self.seqs(), made.state), ([3], State.HELD))
+        self.assertEqual((self.seqs(), made.state), ([3], State.LIVE))
         self.commit(50)
         self.trim(20)
         self.reader.make_room()

@@ -281,14 +281,14 @@ class Following(RuleBasedStateMachine):
             return
         bench = self.bench
         followed = {session_id(number) for number in bench.models}
-        assert set(bench.sessions._feeds) == followed
+        assert set(bench.sessions._feeds.by_session) == followed
         assert len(bench.attachments) == bench.sessions.tally.attached == len(followed)
         assert len(bench.journal.pages) <= len(followed)
         for model in bench.models.values():
             kept = model.follower
-            assert len(kept._backlog) <= PAGE
+            assert len(kept._page) <= PAGE
             assert kept.feed._tail_bytes == sum(map(len, kept.feed._tail)) <= TAIL_BYTES
-            assert len(kept.feed._sums) <= MAX_EVENTS + 1
+            assert len(kept.feed._sums) <= 2 * MAX_EVENTS + 1
             assert kept._page_bytes == sum(size for _, size in kept._pages)
             assert (kept._timer is not None) == (kept.state is State.FULL)
         assert max(bench.reader.sizes, default=0) < GIVE_BYTES + 1300
@@ -323,7 +323,7 @@ class Following(RuleBasedStateMachine):
                 got[-1] if got else max(model.after, bench.journal.records[session_id(number)].first_seq - 1)
             ) == bench.last(number)
         bench.attachments.close()
-        assert bench.sessions._feeds == {}
+        assert bench.sessions._feeds.by_session == {}
         assert bench.clock.getDelayedCalls() == []
         assert bench.sessions.tally.attached == 0
 
