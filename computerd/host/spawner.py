@@ -6,7 +6,7 @@ import errno
 import os
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
 from attrs import define, field
@@ -37,6 +37,8 @@ the time in which its clients are told of the end."""
 _DISCARD_SECONDS: Final = limits.KILL_SECONDS + 1.0
 _NONCE_BYTES: Final = 16
 
+T = TypeVar("T")
+
 
 class Reactor(IReactorFDSet, IReactorProcess, IReactorTime):
     """What is needed of Twisted's reactor."""
@@ -56,6 +58,10 @@ def unavailable(error: OSError, tty: bool) -> ApiError:
     return ApiError(
         Code.COMPUTER_UNAVAILABLE, f"The program was not started: {what}. Close what is not needed and try again."
     )
+
+
+def _suspending() -> ApiError:
+    return ApiError(Code.COMPUTER_UNAVAILABLE, "The session is being suspended. Try again.")
 
 
 def _stopping() -> ApiError:
@@ -86,6 +92,7 @@ class HostSpawner:
     _workspaces: Workspaces = field(init=False)
     _terminals: Ptys = field(init=False)
     _ends: list[SessionEnd] = field(factory=list, init=False)
+    _queued: set[Start] = field(factory=set, init=False)
     _opening: dict[Opening, Start] = field(factory=dict, init=False)
     _running: dict[HostProcess, Start] = field(factory=dict, init=False)
     _rooms: WeakValueDictionary[str, Room] = field(factory=WeakValueDictionary, init=False)
@@ -124,10 +131,20 @@ class HostSpawner:
 
     def spawn(self, start: Start) -> Deferred[Process]:
         """See `Spawner`. Cancelling it leaves nothing behind."""
-        return self._turns.take(lambda: self._try(start))
+        self._queued.add(start)
+
+        def left(result: T) -> T:
+            self._queued.discard(start)
+            return result
+
+        return self._turns.take(lambda: self._try(start)).addBoth(left)
 
     def _try(self, start: Start) -> Deferred[Process]:
         try:
+            if start not in self._queued:
+                # it has waited for its turn while the session was ended
+                raise _suspending()
+            self._queued.discard(start)
             return self._spawn(start)
         except ApiError as error:
             return fail(error)
@@ -221,7 +238,8 @@ class HostSpawner:
         """See `Spawner`. Without a delegated cgroup only what still belongs to a terminal can be found."""
         for opening, start in list(self._opening.items()):
             if start.session_id == session_id:
-                opening.abort(ApiError(Code.COMPUTER_UNAVAILABLE, "The session is being suspended. Try again."))
+                opening.abort(_suspending())
+        self._queued = {start for start in self._queued if start.session_id != session_id}
         end = SessionEnd(self._reactor, lambda: self.cgroups.kill(session_id), self._ends.remove)
         self._ends.append(end)
         end.begin(process for process, start in self._running.items() if start.session_id == session_id)

@@ -125,10 +125,11 @@ class Sender:
 
     def messages(self, texts: Sequence[bytes], source: Waiting, *, all_the_same: bool = False) -> bool:
         """Sends events. The journal has them, so none is kept here while the transport is full."""
-        if self._pending and not all_the_same and not self.ended:
-            return self._wait(source)
-        self.control(text_frame(texts[0]) if len(texts) == 1 else b"".join(map(text_frame, texts)))
-        return True
+        full = self._pending and not self.ended
+        if not full or all_the_same:
+            self.control(text_frame(texts[0]) if len(texts) == 1 else b"".join(map(text_frame, texts)))
+        # they may have been the ones that were too many
+        return self._wait(source) if full and not self.ended else True
 
     def forget(self, source: Waiting) -> None:
         """`source` has ended."""

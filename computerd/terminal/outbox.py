@@ -34,7 +34,8 @@ class Outbox(Protocol):
             all_the_same: Take them although the transport is full, as `notify` does.
 
         Returns:
-            Whether they were taken. False when the transport is full: `source.resume` will be called once when there is room.
+            False when the transport is full: then they were taken only with `all_the_same`; give no more, and `source.resume` will be called
+            once when there is room.
         """
 
     def forget(self, source: Waiting) -> None:

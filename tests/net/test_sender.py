@@ -136,11 +136,14 @@ class PushTests(SynchronousTestCase):
         self.assertEqual(self.sent(), [(1, b"3")])
 
     def test_messages_that_are_taken_all_the_same_count_as_unread(self) -> None:
+        """And whoever gave them hears that there is no room for more, and later that there is."""
+        one = Source(self.sender, 1, 0)
         self.sender.pauseProducing()
-        self.assertTrue(self.sender.messages([b"x" * 1000], self.sources[0], all_the_same=True))
-        self.assertEqual(self.sender.unsent, 1004)
+        self.assertFalse(self.sender.messages([b"x" * 1000], one, all_the_same=True))
+        self.assertEqual((self.sender.unsent, one.resumed), (1004, 0))
         self.sender.resumeProducing()
-        self.assertEqual((len(self.sent()), self.sender.unsent), (1, 0))
+        self.assertEqual((len(self.sent()), self.sender.unsent, one.resumed), (1, 0, 1))
+        self.assertTrue(self.sender.messages([b"x"], one, all_the_same=True))
 
     def test_messages_after_the_end(self) -> None:
         self.sender.end()

@@ -48,9 +48,11 @@ class Reader:
         """See `Outbox`."""
         assert texts, "nothing is sent for nothing"
         assert source not in self.waiting, "who was told to wait gives no more"
-        if self.room <= 0 and not all_the_same:
+        full = self.room <= 0
+        if full:
             self.waiting[source] = None
-            return False
+            if not all_the_same:
+                return False
         self.forced += self.room <= 0
         self.sizes.append(sum(map(len, texts)))
         for text in texts:
@@ -60,7 +62,7 @@ class Reader:
             self.events.append((event["sessionId"], event["seq"]))
             self.order.append(event["sessionId"])
         self.room -= 1
-        return True
+        return not full
 
     def forget(self, source: Waiting) -> None:
         """See `Outbox`."""

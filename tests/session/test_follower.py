@@ -13,8 +13,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from computerd.contract import limits
 from computerd.contract.errors import ApiError, Code
 from computerd.session import feed, follower
+from computerd.session.allowance import ACK_SECONDS
 from computerd.session.feed import message
-from computerd.session.follower import ACK_SECONDS, Follower, State
+from computerd.session.follower import Follower, State
 from computerd.session.sessions import Sessions
 from computerd.terminal.outbox import Waiting
 from tests.session.fake_journal import seeded
@@ -82,7 +83,7 @@ class FollowerCase(SynchronousTestCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
         self.assertEqual(self.sessions._feeds.by_session, {})
         self.assertIn(made, self.reader.forgotten)
-        self.assertEqual((len(made._page), len(made._pages), self.journal.pages), (0, 0, []))
+        self.assertEqual((len(made._page), len(made._allowance._pages), self.journal.pages), (0, 0, []))
         before = len(self.reader.order)
         self.commit()
         made.resume()
@@ -287,7 +288,27 @@ class HeldTests(FollowerCase):
         self.reader.room = 0
         self.journal.turn()
         self.assertEqual((self.seqs(), self.reader.forced, made.state), ([3], 1, State.HELD))
-        self.assertLess(sum(map(len, made._piece)), 1200)
+        self.assertEqual((list(made._piece), len(made._page)), ([], 0))
+
+    def test_one_piece_that_is_too_large_is_unread_at_a_time(self) -> None:
+        """Or a client that reads a history of them as fast as it can would be cut off for what it has not read yet."""
+        self.patch(follower, "GIVE_BYTES", 600)
+        for _ in range(5):
+            self.commit(1, 2500)
+        made = self.following(2)
+        self.assertEqual(self.seqs(), [3, 4, 5, 6, 7])
+        self.reader.events.clear()
+        made.detach()
+        self.reader.room = 0
+        made = self.following(2)
+        for last in range(3, 8):
+            self.assertEqual((self.seqs(), made.state), (list(range(3, last + 1)), State.HELD))
+            self.reader.make_room(0)
+            self.assertEqual(self.seqs()[-1], last, "not before there is room")
+            for source in tuple(self.reader.waiting):
+                del self.reader.waiting[source]
+                source.resume()
+        self.assertIs(made.state, State.LIVE)
 
     def test_history_is_given_in_pieces(self) -> None:
         """What one session holds the others of its connection up by."""

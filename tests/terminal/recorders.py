@@ -71,7 +71,7 @@ class RecordingOutbox:
         if self.full and not all_the_same:
             return False
         self.sent += [("message", text) for text in texts]
-        return True
+        return not self.full
 
     def forget(self, source: Waiting) -> None:
         self.forgotten.append(source)
