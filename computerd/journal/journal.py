@@ -131,7 +131,6 @@ class Journal:
         late: Callable[[Sequence[Event]], object] | None = None,
     ) -> Deferred[Outcome]:
         """See the port."""
-
         now = self._now()
 
         def told(outcome: Outcome) -> None:

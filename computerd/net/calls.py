@@ -80,8 +80,9 @@ class Calls:
     def receive(self, text: str) -> None:
         """A text message. It costs one request, whatever it is, and what it takes of the member's share."""
         arrived = self._seconds()
+        began = self._shares.worked()
         notified = self._take(text, arrived)
-        self._spend(self._seconds() - arrived)
+        self._spend(self._shares.worked() - began)
         if notified is not None:
             # The events that an acknowledgement lets go are nobody's request: a client that is held up for them acknowledges late, falls behind
             # and is detached, although it reads all that it is given.
@@ -185,10 +186,10 @@ class Calls:
         return internal(), request_id
 
     def _answer(self, request: rpc.Id, answer: Answer) -> None:
-        began = self._seconds()
+        began = self._shares.worked()
         self._send(rpc.result(request, answer.result))
         # the next message is held up for it
-        self._shares.spend(self._connection.caller.member.id, self._seconds() - began)
+        self._shares.spend(self._connection.caller.member.id, self._shares.worked() - began)
 
     def _send(self, message: bytes) -> None:
         if not self._ended:

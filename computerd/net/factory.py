@@ -76,6 +76,7 @@ class ConnectionFactory(WebSocketServerFactory):
         tally: Tally | None = None,
         traffic: Traffic | None = None,
         trail: Trail = NOWHERE,
+        worked: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(server="", reactor=reactor)
         self.front = front
@@ -86,7 +87,7 @@ class ConnectionFactory(WebSocketServerFactory):
         self.tally = tally or Tally()
         self.traffic = traffic or Traffic()
         self.trail = trail
-        self.shares = Shares(reactor.seconds)
+        self.shares = Shares(reactor.seconds, worked or reactor.seconds)
         self._batched_timer = _Timer(reactor)
         # One call: each one sets allowNullOrigin back to False unless it names it. Origins are checked before, as exact strings.
         self.setProtocolOptions(

@@ -64,9 +64,11 @@ class Shares:
 
     Attributes:
         seconds: A monotonic clock.
+        worked: Seconds of processor time that this thread has used: what is measured must not grow because others keep the processor busy.
     """
 
     seconds: Callable[[], float]
+    worked: Callable[[], float]
     _shares: OrderedDict[str, _Share] = field(factory=OrderedDict, init=False)
 
     def spend(self, member: str, seconds: float) -> float:

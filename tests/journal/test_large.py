@@ -7,7 +7,7 @@ from computerd.contract.params import UpdateSession
 from computerd.session import changing
 from tests.journal.real import JournalCase
 
-ACTOR = Actor(type="member", id="alice", name="Alice")
+ACTOR = Actor(id="alice", name="Alice", via="api", client=None)
 
 
 class LargeTests(JournalCase):

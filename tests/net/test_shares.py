@@ -21,7 +21,7 @@ UPDATE: Final = BY_NAME["sessions.update"]
 class SharesTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = Clock()
-        self.shares = Shares(self.clock.seconds)
+        self.shares = Shares(self.clock.seconds, self.clock.seconds)
 
     def test_after_a_rest_there_is_a_burst(self) -> None:
         self.assertEqual(self.shares.spend("mallory", BURST_SECONDS), 0)
