@@ -11,6 +11,7 @@ from typing import NoReturn
 from msgspec import UNSET
 
 from computerd.api.caller import Caller
+from computerd.api.idempotency import session_changed, session_key
 from computerd.contract import results
 from computerd.contract.errors import ApiError, Code
 from computerd.contract.params import (
@@ -27,11 +28,15 @@ from computerd.contract.params import (
     SendTurn,
     StopSubagent,
 )
+from computerd.session.port import Decided
 from computerd.session.sessions import Sessions
 
 
 async def interrupt(sessions: Sessions, params: Interrupt, caller: Caller) -> results.SessionChanged:
-    """Nothing runs that could be stopped: the session is as it was."""
+    """Nothing runs that could be stopped: the session is as it was. With a key, as it was the first time."""
+    key = session_key(sessions, "sessions.interrupt", params, params.idempotency_key, caller)
+    if key is not None:
+        return session_changed(sessions, await sessions.decide(params.session_id, lambda record: Decided(), key))
     record = await sessions.record(params.session_id)
     return results.SessionChanged(session=sessions.snapshot(record), seq=record.last_seq)
 

@@ -31,7 +31,10 @@ class Connection:
     _log = Logger()
 
     def gone(self) -> None:
-        """The connection has ended: so do its terminals, and nothing is followed on it any more. What it sent in vain is said once, for whoever looks for lost input."""
+        """The connection has ended: so do its terminals, and nothing is followed on it any more.
+
+        What it sent in vain is said once, for whoever looks for lost input.
+        """
         self.attachments.close()
         self.channels.close_all()
         if self.channels.strays or self.channels.dropped:

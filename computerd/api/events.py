@@ -36,14 +36,19 @@ async def events_list(sessions: Sessions, params: ListEvents, caller: Caller) ->
 async def _page(sessions: Sessions, params: ListEvents, member: str) -> Page:
     wait = 0.0 if params.wait_ms is UNSET else params.wait_ms / 1000
     deadline = sessions.clock.seconds() + wait
+    first = 0 if params.after is UNSET else params.after
+    after, epoch = first, sessions.journal.log_epoch
     while True:
         page = await sessions.events(
             params.session_id,
-            after=0 if params.after is UNSET else params.after,
+            after=after,
             limit=DEFAULT_LIMIT if params.limit is UNSET else params.limit,
             types=None if params.types is UNSET else params.types,
+            member=member,
         )
         left = deadline - sessions.clock.seconds()
         if page.events or left <= 0:
             return page
         await sessions.news(params.session_id, seen=page.last_seq, member=member, seconds=left)
+        # nothing up to there is wanted: a long history is not looked through again for each new event of another type
+        after = page.last_seq if sessions.journal.log_epoch == epoch else first

@@ -78,7 +78,13 @@ class Following:
             # without an agent there are no turns, and the tail of the last so many is everything
             after = 0
         attachments = connection.attachments
-        follower = self.sessions.follow(record, after, connection.outbox, lambda: attachments.gone(record.id, follower))
+        follower = self.sessions.follow(
+            record,
+            after,
+            connection.outbox,
+            lambda: attachments.gone(record.id, follower),
+            connection.caller.member.id,
+        )
         attachments.put(record.id, follower, read_only=read_only)
         self.soon(follower.start)
 

@@ -40,6 +40,7 @@ async def list_sessions(sessions: Sessions, params: ListSessions, caller: Caller
         archived=False if params.archived is UNSET else params.archived,
         limit=DEFAULT_LIMIT if params.limit is UNSET else params.limit,
         cursor=None if params.cursor is UNSET else params.cursor,
+        member=caller.member.id,
     )
     return SessionList(sessions=page, next_cursor=cursor)
 

@@ -120,8 +120,11 @@ class Terminals:
     async def _emptied(self, session_id: str) -> None:
         """Waits a moment for the last `terminal.closed` of a session; a client that reads nothing can keep it back."""
         emptied: Deferred[None] = Deferred()
-        self.slots.when_empty(session_id, lambda: None if emptied.called else emptied.callback(None))
-        await emptied.addTimeout(_EMPTY_SECONDS, self.sessions.clock, onTimeoutCancel=lambda *_: None)
+        forget = self.slots.when_empty(session_id, lambda: emptied.callback(None))
+        try:
+            await emptied.addTimeout(_EMPTY_SECONDS, self.sessions.clock, onTimeoutCancel=lambda *_: None)
+        finally:
+            forget()
 
     def _terminal(self, start: Start, process: Process, connection: Connection) -> Terminal:
         channel, error_channel = connection.channels.reserve(start.size is not None)

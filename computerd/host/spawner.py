@@ -6,7 +6,7 @@ import errno
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
 from attrs import define, evolve, field
@@ -42,6 +42,8 @@ _WORKER_SHELL: Final = "/bin/sh"
 _Launched = tuple[Start, Opening, bytes]
 """What was started, how, and the first of its output."""
 
+T = TypeVar("T")
+
 
 class Reactor(IReactorFDSet, IReactorProcess, IReactorTime):
     """What is needed of Twisted's reactor."""
@@ -61,6 +63,10 @@ def unavailable(error: OSError, tty: bool) -> ApiError:
     return ApiError(
         Code.COMPUTER_UNAVAILABLE, f"The program was not started: {what}. Close what is not needed and try again."
     )
+
+
+def _suspending() -> ApiError:
+    return ApiError(Code.COMPUTER_UNAVAILABLE, "The session is being suspended. Try again.")
 
 
 def _stopping() -> ApiError:
@@ -91,6 +97,7 @@ class HostSpawner:
     _workspaces: Workspaces = field(init=False)
     _terminals: Ptys = field(init=False)
     _ends: list[SessionEnd] = field(factory=list, init=False)
+    _queued: set[Start] = field(factory=set, init=False)
     _opening: dict[Opening, Start] = field(factory=dict, init=False)
     _running: dict[HostProcess, Start] = field(factory=dict, init=False)
     _hired: dict[Hired, Start] = field(factory=dict, init=False)
@@ -130,17 +137,30 @@ class HostSpawner:
 
     def spawn(self, start: Start) -> Deferred[Process]:
         """See `Spawner`. Cancelling it leaves nothing behind."""
-        return self._turns.take(lambda: self._try(start, worker=False)).addCallback(self._process)
+        return self._in_turn(start, worker=False).addCallback(self._process)
 
     def hire(self, start: Start) -> Deferred[Hired]:
         """Starts the worker of a session's files: `start.command` runs in `/bin/sh`, with a socket for its descriptors 0 and 1. As `spawn` otherwise.
 
         `Hired.begin` is to be called at once.
         """
-        return self._turns.take(lambda: self._try(start, worker=True)).addCallback(self._worker)
+        return self._in_turn(start, worker=True).addCallback(self._worker)
+
+    def _in_turn(self, start: Start, *, worker: bool) -> Deferred[_Launched]:
+        self._queued.add(start)
+
+        def left(result: T) -> T:
+            self._queued.discard(start)
+            return result
+
+        return self._turns.take(lambda: self._try(start, worker=worker)).addBoth(left)
 
     def _try(self, start: Start, *, worker: bool) -> Deferred[_Launched]:
         try:
+            if start not in self._queued:
+                # it has waited for its turn while the session was ended
+                raise _suspending()
+            self._queued.discard(start)
             return self._spawn(start, worker)
         except ApiError as error:
             return fail(error)
@@ -256,7 +276,8 @@ class HostSpawner:
         """See `Spawner`. Without a delegated cgroup only what still belongs to a terminal can be found."""
         for opening, start in list(self._opening.items()):
             if start.session_id == session_id:
-                opening.abort(ApiError(Code.COMPUTER_UNAVAILABLE, "The session is being suspended. Try again."))
+                opening.abort(_suspending())
+        self._queued = {start for start in self._queued if start.session_id != session_id}
         end = SessionEnd(self._reactor, lambda: self.cgroups.kill(session_id), self._ends.remove)
         self._ends.append(end)
         end.begin(process for process, start in self._everything() if start.session_id == session_id)

@@ -10,15 +10,14 @@ from computerd.session.drafts import Stamper
 from computerd.session.port import Decision, Key, Outcome
 
 
-def decide(group: Group, session_id: str, decision: Decision, key: Key | None, stamper: Stamper) -> Outcome:
-    """Adds what `decision` makes of the session to the group, and the key with its answer.
+def decide(group: Group, session_id: str, decision: Decision, key: Key | None, stamper: Stamper, now: int) -> Outcome:
+    """Adds what `decision` makes of the session to the group, and the key with its answer, which is kept from `now` on.
 
     All that is not the journal's own, and can refuse, is called before anything is added.
 
     Raises:
         ApiError: `session_not_found`, `idempotency_conflict`, or what the decision refuses with: with nothing added.
     """
-    now = round(stamper.seconds() * 1000)
     if key is not None:
         known = keys.find(group.connection, key.member, key.method, key.key, key.digest, now)
         if known is not None:
@@ -32,5 +31,6 @@ def decide(group: Group, session_id: str, decision: Decision, key: Key | None, s
     answer = None if key is None else key.answer(record)
     events = group.change(record, decided.change, stamped)
     if key is not None and answer is not None:
+        group.size += len(answer)
         keys.keep(group.connection, key.member, key.method, key.key, key.digest, answer, now)
     return Outcome(record, events, answer)

@@ -40,6 +40,7 @@ class Group:
         connection: In a transaction.
         events: How many events were added.
         removed: How many rows were taken away.
+        size: About how many bytes were added.
         commits: What those who follow are told after the commit: in the order of the numbers, and events of one session in one piece
             where nothing is lost by that.
     """
@@ -47,6 +48,7 @@ class Group:
     connection: sqlite3.Connection
     events: int = field(default=0, init=False)
     removed: int = field(default=0, init=False)
+    size: int = field(default=0, init=False)
     commits: list[Commit] = field(factory=list, init=False)
     _values: list[Any] = field(factory=list, init=False)
     _heads: dict[str, _Head] = field(factory=dict, init=False)
@@ -136,6 +138,7 @@ class Group:
         seq = head.last_seq
         for item in stamped:
             seq += 1
+            self.size += len(item.data)
             values += events.row(session_id, seq, item)
             added.append(item.event(session_id, seq))
         for item in stamped:

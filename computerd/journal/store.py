@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 from collections.abc import Callable
@@ -12,8 +11,9 @@ from typing import Final
 from attrs import define, field
 
 from computerd.api.credentials import Revocation
-from computerd.journal import credentials, damage, epoch, events
-from computerd.journal.database import WAL_BYTES, connect, examine
+from computerd.journal import credentials, damage, epoch, events, lock
+from computerd.journal.checkpoints import Checkpoints
+from computerd.journal.database import connect, examine
 from computerd.journal.epoch import Witness
 from computerd.journal.places import Places
 from computerd.journal.refusal import DamagedError, DamagedRowError, UnusableError
@@ -21,12 +21,8 @@ from computerd.journal.repair import repair
 from computerd.journal.reserve import Reserve
 from computerd.session.port import Random, Seconds
 
-CHECKPOINT_PAGES: Final = 1000
-"""Pages of the log after which it is written back: SQLite's own default for `wal_autocheckpoint`."""
 _LOOK_AHEAD: Final = 1000
 """Events after a damaged one that are looked at too: damage comes in blocks."""
-_PAGE: Final = 4096
-_PAGES_OF_A_COMMIT: Final = 3
 
 
 @define(eq=False)
@@ -55,7 +51,7 @@ class Store:
     _lock: int | None = field(default=None, init=False)
     _version: int = field(default=-1, init=False)
     _places: Places = field(init=False)
-    _pages: int = field(default=0, init=False)
+    _checkpoints: Checkpoints = field(init=False)
 
     @reserve.default
     def _reserve_beside(self) -> Reserve:
@@ -68,6 +64,10 @@ class Store:
     @_places.default
     def _places_of_it(self) -> Places:
         return Places(self.path)
+
+    @_checkpoints.default
+    def _checkpoints_of_it(self) -> Checkpoints:
+        return Checkpoints(self.path)
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -170,24 +170,16 @@ class Store:
     def committed(self, events: int, removed: int, size: int) -> None:
         """Counts a commit of that many events with so many bytes, which has removed so many rows."""
         self.total += events
-        self._pages += _PAGES_OF_A_COMMIT + (events + removed) // 8 + size // _PAGE
+        self._checkpoints.committed(events + removed, size)
 
     def write_back(self) -> None:
-        """Writes the log back to the database if it has grown to `CHECKPOINT_PAGES`. This is what waits for the disk."""
-        if self._pages < CHECKPOINT_PAGES:
-            return
-        self._pages = 0
-        how = "PRAGMA wal_checkpoint(PASSIVE)"
-        with suppress(OSError):
-            if os.path.getsize(self.path + "-wal") > WAL_BYTES // 2:
-                how = "PRAGMA wal_checkpoint(TRUNCATE)"
-        # a reader in another process may keep it from finishing: the next one goes on
-        self.connection.execute(how).fetchone()
+        """Writes the log back to the database if it has grown. This is what waits for the disk."""
+        self._checkpoints.write_back(self.connection)
 
     def _open(self) -> list[Revocation]:
         try:
             examine(self.path)
-            self._lock = self._take_lock()
+            self._lock = lock.take(self.path + ".lock")
             damage.finish(self.path)
             self._connection = self._connect()
             self._check()
@@ -257,15 +249,3 @@ class Store:
                 "its revocations could not be read: every credential issued until now is revoked, so issue new ones"
             )
         return connect(self.path, durable=False)
-
-    def _take_lock(self) -> int:
-        path = self.path + ".lock"
-        lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(lock)
-            raise UnusableError(
-                f"{path}: another computerd uses this folder: stop it, or give another --state-dir"
-            ) from error
-        return lock

@@ -21,19 +21,18 @@ from attrs import define, field
 from computerd.api.credentials import Revocation
 from computerd.contract.errors import ApiError, Code
 from computerd.journal.backlog import Answer, Job, unavailable
-from computerd.journal.database import damaged
 from computerd.journal.group import Group
 from computerd.journal.refusal import DamagedRowError
 from computerd.journal.renewals import Renewals, lost
 from computerd.journal.store import Store
 from computerd.journal.trail import Trail
+from computerd.journal.trouble import Trouble, no_room, refusal
 from computerd.session.port import Commit
 
 MAX_GROUP: Final = 1000
 """Jobs of one commit."""
 POLL_SECONDS: Final = 0.25
 """Between two looks at what other processes have done; half of what `api.credentials.Revocations` promises."""
-_NO_ROOM: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
 
 Written: TypeAlias = tuple[list[Answer], list[Commit]]
 
@@ -63,13 +62,17 @@ class Writer:
     ended: Callable[[BaseException | None], None]
     _queue: SimpleQueue[Job[Any] | None] = field(factory=SimpleQueue, init=False)
     _owed: list[Job[Any]] = field(factory=list, init=False)
-    _troubled: bool = field(default=False, init=False)
     _polled: float = field(default=float("-inf"), init=False)
     _renewals: Renewals = field(init=False)
+    _trouble: Trouble = field(init=False)
 
     @_renewals.default
     def _none_yet(self) -> Renewals:
         return Renewals(self.store, self.monotonic, self.renewed)
+
+    @_trouble.default
+    def _no_trouble(self) -> Trouble:
+        return Trouble(self._renewals, self.store.report)
 
     def put(self, job: Job[Any]) -> None:
         """Queues a job. From any thread."""
@@ -100,10 +103,10 @@ class Writer:
             if not jobs or self.monotonic() - self._polled >= POLL_SECONDS:
                 self._look_around()
             if self._renewals.renew():
-                self._troubled = False
+                self._trouble.forget()
                 self._settle_debts()
         self._settle_debts()
-        self._guard(self._write_trail)
+        self._trouble.guard(self._write_trail)
 
     def _take(self) -> tuple[list[Job[Any]], bool]:
         jobs: list[Job[Any]] = []
@@ -130,7 +133,7 @@ class Writer:
         if reading:
             self.deliver([self._read(job) for job in reading], ())
         if self._renewals.finding is None:
-            self._guard(self.store.write_back)
+            self._trouble.guard(self.store.write_back)
 
     def _read(self, job: Job[Any]) -> Answer:
         if self._renewals.finding is not None:
@@ -138,9 +141,9 @@ class Writer:
         try:
             return Answer(job, job.run(self.store.connection))
         except DamagedRowError as error:
-            return Answer(job, error=self._damaged_row(error))
+            return Answer(job, error=self._trouble.row(error))
         except sqlite3.Error as error:
-            self._in_trouble(error)
+            self._trouble.met(error)
             return Answer(job, error=unavailable("The server's journal can't be read now; try again later."))
         except Exception as error:
             return Answer(job, error=error)
@@ -152,7 +155,7 @@ class Writer:
         try:
             outcomes, commits = self._transaction(jobs)
         except sqlite3.Error as error:
-            self._in_trouble(error)
+            self._trouble.met(error)
             self._not_written(jobs, error)
         except Exception as error:
             # one job that can't be done must not take its neighbours with it
@@ -160,10 +163,10 @@ class Writer:
                 for job in jobs:
                     self._write([job])
             else:
-                problem = self._damaged_row(error) if isinstance(error, DamagedRowError) else error
+                problem = self._trouble.row(error) if isinstance(error, DamagedRowError) else error
                 self.deliver([Answer(jobs[0], error=problem)], ())
         else:
-            self._out_of_trouble()
+            self._trouble.over()
             self.deliver(outcomes, commits)
 
     def _transaction(self, jobs: list[Job[Any]]) -> Written:
@@ -180,7 +183,7 @@ class Writer:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
             raise
-        self.store.committed(group.events, group.removed, sum(job.size for job in jobs))
+        self.store.committed(group.events, group.removed, group.size)
         return outcomes, group.commits
 
     def _step(self, job: Job[Any], group: Group) -> Answer:
@@ -194,25 +197,18 @@ class Writer:
 
     def _not_written(self, jobs: list[Job[Any]], error: sqlite3.Error) -> None:
         patient = [job for job in jobs if job.patient]
-        if patient and _code(error) in _NO_ROOM and self.store.reserve.release():
+        if patient and no_room(error) and self.store.reserve.release():
             with suppress(sqlite3.Error):
                 outcomes, commits = self._transaction(patient)
                 self.deliver(outcomes, commits)
                 jobs = [job for job in jobs if not job.patient]
-        self._refuse(jobs, self._refusal(error))
+        self._refuse(jobs, refusal(error))
 
-    def _refuse(self, jobs: list[Job[Any]], refusal: ApiError) -> None:
+    def _refuse(self, jobs: list[Job[Any]], why: ApiError) -> None:
         self._owed += [job for job in jobs if job.patient]
-        refused = [Answer(job, error=refusal) for job in jobs if not job.patient]
+        refused = [Answer(job, error=why) for job in jobs if not job.patient]
         if refused:
             self.deliver(refused, ())
-
-    def _refusal(self, error: sqlite3.Error) -> ApiError:
-        if damaged(error):
-            return lost()
-        if _code(error) == sqlite3.SQLITE_FULL:
-            return unavailable("The server's disk is full; try again later.")
-        return unavailable("The server's disk does not take new events now; try again later.")
 
     def _settle_debts(self) -> None:
         if self._owed and self._renewals.finding is None:
@@ -225,8 +221,8 @@ class Writer:
         if self._renewals.finding is not None:
             return
         self._settle_debts()
-        self._guard(self._look_for_revocations)
-        self._guard(self._write_trail)
+        self._trouble.guard(self._look_for_revocations)
+        self._trouble.guard(self._write_trail)
         self.store.note()
         if not self._owed:
             self.store.reserve.hold()
@@ -238,34 +234,3 @@ class Writer:
     def _write_trail(self) -> None:
         if self._renewals.finding is None:
             self.trail.write(self.store.connection)
-
-    def _guard(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except sqlite3.Error as error:
-            self._in_trouble(error)
-
-    def _damaged_row(self, error: DamagedRowError) -> ApiError:
-        try:
-            return self._renewals.row(error)
-        except sqlite3.Error as problem:
-            self._in_trouble(problem)
-            return lost()
-
-    def _in_trouble(self, error: sqlite3.Error) -> None:
-        if damaged(error):
-            self._renewals.found(str(error))
-        elif not self._troubled:
-            # one line, however long it lasts
-            self._troubled = True
-            self.store.report(f"the journal is in trouble: {error}; new work is refused until that is over")
-
-    def _out_of_trouble(self) -> None:
-        if self._troubled:
-            self._troubled = False
-            self.store.report("the journal takes new work again")
-
-
-def _code(error: sqlite3.Error) -> int:
-    # errors of Python's own module, such as one about text that is not UTF-8, have none
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -25,6 +25,7 @@ from computerd.contract.objects import ErrorBody
 from computerd.contract.params import Attach
 from computerd.net.limited import Limited
 from computerd.net.sender import Sender, text_frame
+from computerd.net.shares import Shares, journal_seconds
 from computerd.net.tally import OTHER, Tally
 from computerd.terminal.budget import Budget
 from computerd.wire import rpc
@@ -47,6 +48,7 @@ class Calls:
         request_id: Makes an id for the log.
         hold: Reads nothing more of this client for so many seconds.
         tally: Counts the answers.
+        shares: What the member may have of the reactor's time.
     """
 
     _log = Logger()
@@ -60,6 +62,7 @@ class Calls:
         request_id: Callable[[], str],
         hold: Callable[[float], None],
         tally: Tally,
+        shares: Shares,
     ) -> None:
         self._front = front
         self._connection = connection
@@ -68,38 +71,43 @@ class Calls:
         self._request_id = request_id
         self._hold = hold
         self._tally = tally
+        self._shares = shares
         self._budget = Budget(limits.MAX_REQUESTS_PER_SECOND, limits.MAX_REQUESTS_PER_SECOND, seconds)
         self._refusals = Budget(_REFUSED_PER_SECOND, _REFUSED_PER_SECOND, seconds)
         self._in_flight: dict[Deferred[Answer], bool] = {}
         self._ended = False
 
     def receive(self, text: str) -> None:
-        """A text message. It costs one request, whatever it is."""
+        """A text message. It costs one request, whatever it is, and what it takes of the member's share."""
         arrived = self._seconds()
+        began = self._shares.worked()
+        notified = self._take(text, arrived)
+        self._spend(self._shares.worked() - began)
+        if notified is not None:
+            # The events that an acknowledgement lets go are nobody's request: a client that is held up for them acknowledges late, falls behind
+            # and is detached, although it reads all that it is given.
+            self._front.notified(notified, self._connection)
+
+    def _spend(self, seconds: float) -> None:
+        wait = self._shares.spend(self._connection.caller.member.id, seconds)
+        if wait:
+            self._hold(wait)
+
+    def _take(self, text: str, arrived: float) -> Struct | None:
+        """Does what a request asks for; of a notification, returns the params."""
         if not self._budget.take(1):
             self._refuse_for_rate(text)
-            return
+            return None
         try:
             message = rpc.parse(text)
         except RpcError as error:
             self._tally.nonsense()
             self._send(rpc.error(error.id, error))
-            return
-        if isinstance(message, Request):
-            self._request(message, arrived)
-        else:
-            self._notification(message)
-
-    def _notification(self, message: Notification) -> None:
-        """One that is not known, or makes no sense, is passed over: nobody waits for an answer (JSON-RPC 2.0, section 4.1)."""
-        kind = CLIENT_NOTIFICATIONS.get(message.method)
-        if kind is None or message.params is None:
-            return
-        try:
-            params = decode(kind, message.params)
-        except ApiError:
-            return
-        self._front.notified(params, self._connection)
+            return None
+        if isinstance(message, Notification):
+            return _of_notification(message)
+        self._request(message, arrived, len(text))
+        return None
 
     def _refuse_for_rate(self, text: str) -> None:
         if not self._refusals.take(1):
@@ -122,7 +130,7 @@ class Calls:
         self._refused(OTHER, refusal)
         self._send(rpc.error(request, RpcError(rpc.API_ERROR, refusal.message, request, refusal.body())))
 
-    def _request(self, request: Request, arrived: float) -> None:
+    def _request(self, request: Request, arrived: float, size: int) -> None:
         method = BY_NAME.get(request.method)
         if method is None or not method.socket or not self._front.serves(method):
             self._tally.nonsense()
@@ -138,9 +146,10 @@ class Calls:
             self._refused(method.name, error)
             self._send(rpc.api_error(request.id, error, None))
             return
+        self._shares.spend(self._connection.caller.member.id, journal_seconds(method, size))
         working = self._start(method, params, arrived)
         working.addCallbacks(
-            lambda answer: self._send(rpc.result(request.id, answer.result)),
+            lambda answer: self._answer(request.id, answer),
             lambda failure: self._failed(request.id, failure),
         )
         working.addErrback(lambda failure: self._failed(request.id, failure))
@@ -175,6 +184,12 @@ class Calls:
         request_id = self._request_id()
         self._log.failure("request {request_id} failed", failure, request_id=request_id)
         return internal(), request_id
+
+    def _answer(self, request: rpc.Id, answer: Answer) -> None:
+        began = self._shares.worked()
+        self._send(rpc.result(request, answer.result))
+        # the next message is held up for it
+        self._shares.spend(self._connection.caller.member.id, self._shares.worked() - began)
 
     def _send(self, message: bytes) -> None:
         if not self._ended:
@@ -218,3 +233,14 @@ class Calls:
         for working, stoppable in list(self._in_flight.items()):
             if stoppable:
                 working.cancel()
+
+
+def _of_notification(message: Notification) -> Struct | None:
+    """One that is not known, or makes no sense, is passed over: nobody waits for an answer (JSON-RPC 2.0, section 4.1)."""
+    kind = CLIENT_NOTIFICATIONS.get(message.method)
+    if kind is None or message.params is None:
+        return None
+    try:
+        return decode(kind, message.params)
+    except ApiError:
+        return None

@@ -131,8 +131,9 @@ class Socket(Receiver):
         )
         self._connection = connection
         self._calls = Calls(
-            factory.front, connection, sender, factory.reactor.seconds, self._request_id, self.hold, factory.tally
-        )
+            factory.front, connection, sender, factory.reactor.seconds, self._request_id, self.hold, factory.tally,
+            factory.shares,
+        )  # fmt: skip
         # the hot path goes from the parser to the terminals without a stop
         self.take_input = connection.channels.input
         expires = verified.caller.expires_at

@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 from computerd.net.answers import Preamble
 from computerd.net.outgoing import Outgoing
 from computerd.net.representation import accepted, coding_for, of_archive, part_of
+from computerd.net.shares import journal_seconds
 from computerd.workspace.port import Coding, Opened, Packed, Source
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Download:
 
     async def _ask(self, params: Struct, coding: Coding) -> Opened | Packed:
         plan, front = self._plan, self._site.front
+        await self._request.turn(plan.caller, journal_seconds(plan.match.method, 0))
         given = await front.give(plan.match.method, params, plan.caller, coding)
         made = given.coding if isinstance(given, Packed) else None
         if made is None or made == coding or accepted(self._request.head, made):

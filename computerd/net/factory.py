@@ -26,6 +26,7 @@ from computerd.net.credentials import Credentials, Verified
 from computerd.net.heads import SUBPROTOCOL, Head
 from computerd.net.httpchannel import Channel
 from computerd.net.roster import Roster
+from computerd.net.shares import Shares
 from computerd.net.tally import Tally
 from computerd.terminal.traffic import Traffic
 
@@ -58,6 +59,7 @@ class ConnectionFactory(WebSocketServerFactory):
         tally: Counts connections and what is called on them.
         traffic: Counts what their terminals carry.
         trail: Is told of their beginnings and ends.
+        shares: What each member may have of the reactor's time, over HTTP too.
     """
 
     protocol = Socket  # type: ignore[assignment]  # Autobahn declares its own class
@@ -74,6 +76,7 @@ class ConnectionFactory(WebSocketServerFactory):
         tally: Tally | None = None,
         traffic: Traffic | None = None,
         trail: Trail = NOWHERE,
+        worked: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(server="", reactor=reactor)
         self.front = front
@@ -84,6 +87,7 @@ class ConnectionFactory(WebSocketServerFactory):
         self.tally = tally or Tally()
         self.traffic = traffic or Traffic()
         self.trail = trail
+        self.shares = Shares(reactor.seconds, worked or reactor.seconds)
         self._batched_timer = _Timer(reactor)
         # One call: each one sets allowNullOrigin back to False unless it names it. Origins are checked before, as exact strings.
         self.setProtocolOptions(

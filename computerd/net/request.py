@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from io import BytesIO
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import frozen
 from msgspec import Struct
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.interfaces import ISSLTransport
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web import http
@@ -28,6 +30,7 @@ from computerd.net.download import Download
 from computerd.net.entrance import Exposition
 from computerd.net.heads import Head
 from computerd.net.routes import Match
+from computerd.net.shares import METRICS_SECONDS, REQUEST_SECONDS, journal_seconds
 from computerd.net.tally import NO_LONGER, OTHER
 from computerd.net.upload import UploadRequest, check_head
 from computerd.wire import strictjson
@@ -51,6 +54,7 @@ class Metrics:
     """`GET /metrics`."""
 
     render: Exposition
+    caller: Caller
 
 
 @frozen
@@ -198,7 +202,7 @@ class Request(http.Request):
         elif isinstance(plan, Health):
             self.send(Reply(200, b'{"status":"ok"}'))
         elif isinstance(plan, Metrics):
-            self.send(self._exposition(plan))
+            self._answer(self._exposition(plan))
         elif isinstance(plan, Upgrade):
             self.site.tally.answered(OTHER, 101)
             self.site.upgrade(self.channel, self.head, plan)
@@ -226,28 +230,39 @@ class Request(http.Request):
         plan = self.plan
         return plan.match.method.name if isinstance(plan, Call) else OTHER
 
-    def _exposition(self, plan: Metrics) -> Reply:
-        try:
-            return Reply(200, plan.render(), kind=_TEXT_FORMAT)
-        except Exception:
-            return self._refusal(self._internal(Failure()))
+    async def _exposition(self, plan: Metrics) -> Reply:
+        await self.turn(plan.caller, METRICS_SECONDS)
+        return Reply(200, plan.render(), kind=_TEXT_FORMAT)
 
     def _call(self, plan: Call) -> None:
-        working: Deferred[Reply] = ensureDeferred(self._carry_out(plan))
+        working = self._answer(self._carry_out(plan))
         if plan.match.route.verb == "GET":
             # a long poll whose client has gone; what changes something is never stopped half-way
             self.notifyFinish().addErrback(lambda _: working.cancel())
-        working.addErrback(self._failed)
-        working.addCallback(self.send)
+
+    def _answer(self, work: Coroutine[Deferred[Any], Any, Reply]) -> Deferred[None]:
+        return ensureDeferred(work).addErrback(self._failed).addCallback(self.send)
 
     async def _carry_out(self, plan: Call) -> Reply:
         method = plan.match.method
+        await self.turn(plan.caller, journal_seconds(method, self.content.tell()))
         answer = await self.site.front.call(method, self.params(plan.match), plan.caller, None, self.arrived)
         reply = answers.success(answer.status or plan.match.route.status, answer.result)
         if plan.match.route.verb == "GET":
             self.check_still(plan.verified)
             self.site.members.make_room(self.channel, len(reply.body))
         return reply
+
+    async def turn(self, caller: Caller, seconds: float) -> None:
+        """Waits until the member's share allows this request, and spends the seconds that it will take beside what each one takes."""
+        member = caller.member.id
+        shares = self.site.sockets.shares
+        while wait := shares.wait(member):
+            await deferLater(self.site.reactor, wait, lambda: None)
+            if self._disconnected:
+                # nothing of it is done yet
+                raise CancelledError
+        shares.spend(member, REQUEST_SECONDS + seconds)
 
     def check_still(self, verified: Verified) -> None:
         """Whether what was read may still be told. What was changed is always told.

@@ -116,16 +116,20 @@ class Sender:
             packet = _MEDIUM(_BINARY, 126, size, channel) + data
         else:
             packet = _LARGE(_BINARY, 127, size, channel) + data
-        if self._pending:
-            return self._queue_up(packet, source)
-        return self._write(packet) or self._wait(source)
+        if not self._pending:
+            return self._write(packet) or self._wait(source)
+        if self.ended:
+            return True
+        self._queue.append((packet, False))
+        return self._wait(source)
 
-    def messages(self, texts: Sequence[bytes], source: Waiting) -> bool:
-        """Sends events."""
-        packet = text_frame(texts[0]) if len(texts) == 1 else b"".join(map(text_frame, texts))
-        if self._pending:
-            return self._queue_up(packet, source)
-        return self._write(packet) or self._wait(source)
+    def messages(self, texts: Sequence[bytes], source: Waiting, *, all_the_same: bool = False) -> bool:
+        """Sends events. The journal has them, so none is kept here while the transport is full."""
+        full = self._pending and not self.ended
+        if not full or all_the_same:
+            self.control(text_frame(texts[0]) if len(texts) == 1 else b"".join(map(text_frame, texts)))
+        # they may have been the ones that were too many
+        return self._wait(source) if full and not self.ended else True
 
     def forget(self, source: Waiting) -> None:
         """`source` has ended."""
@@ -157,12 +161,6 @@ class Sender:
         self._queue.clear()
         self._waiting.clear()
         self._transport.unregisterProducer()
-
-    def _queue_up(self, packet: bytes, source: Waiting) -> bool:
-        if self.ended:
-            return True
-        self._queue.append((packet, False))
-        return self._wait(source)
 
     def _wait(self, source: Waiting) -> bool:
         """`source` hears when there is room. False, which is what it is told now."""

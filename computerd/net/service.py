@@ -63,6 +63,7 @@ class NetService(Service):
         tally: Counts connections, requests and refusals.
         roster: Every connection.
         trail: Is told who comes and goes, and who may not come.
+        worked: Seconds of processor time that this thread has used; None: as the reactor's clock says.
     """
 
     reactor: Any
@@ -81,6 +82,7 @@ class NetService(Service):
     tally: Tally = field(factory=Tally)
     roster: Roster = field(factory=Roster)
     trail: Trail = NOWHERE
+    worked: Callable[[], float] | None = None
     attempts: Attempts = field(init=False)
     site: Site = field(init=False)
     ports: list[IListeningPort] = field(factory=list, init=False)
@@ -98,7 +100,7 @@ class NetService(Service):
     def _make_site(self) -> Site:
         sockets = ConnectionFactory(
             self.reactor, self.front, self.credentials, self.roster, self.clock, self.random, self.tally, self.traffic,
-            self.trail,
+            self.trail, self.worked,
         )  # fmt: skip
         rules = Rules(frozenset(self.allowed_origins), frozenset(name.lower() for name in self.allowed_hosts))
         throttle = Throttle(self.reactor.seconds)

@@ -159,7 +159,7 @@ class Site(http.HTTPFactory):
             raise no_key_yet()
         if head.path == "/metrics" and channel.metrics is not None:
             _check_verb(head)
-            return Metrics(channel.metrics)
+            return Metrics(channel.metrics, verified.caller)
         match = self.routes.find(head.verb, head.path)
         self._check_served(match.method)
         return Call(match, self._with_program(verified.caller, head), verified)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
 from twisted.python.failure import Failure
 
-from computerd.api.front import Answer
+from computerd.api.front import Answer, Arriving
 from computerd.contract import limits
 from computerd.contract.errors import ApiError, Code, internal, invalid
 from computerd.contract.methods import TAR
@@ -17,8 +18,10 @@ from computerd.net import answers
 from computerd.net.credentials import refused
 from computerd.net.heads import Head
 from computerd.net.incoming import Incoming, too_large
+from computerd.net.shares import journal_seconds
 from computerd.net.tally import NO_LONGER
 from computerd.workspace.codings import recognise
+from computerd.workspace.port import Coding
 
 if TYPE_CHECKING:
     from computerd.net.request import Call, Request
@@ -72,7 +75,12 @@ class UploadRequest:
         self._channel.incoming = self._incoming
         request.notifyFinish().addErrback(lambda _: self._incoming.lost())
         coding = recognise(request.head.words("Content-Encoding"))
-        self._incoming.ask(self._site.front.take(plan.match.method, params, plan.caller, coding))
+        self._incoming.ask(self._ask(params, coding))
+
+    async def _ask(self, params: Struct, coding: Coding) -> Arriving:
+        plan = self._plan
+        await self._request.turn(plan.caller, journal_seconds(plan.match.method, 0))
+        return await self._site.front.take(plan.match.method, params, plan.caller, coding)
 
     def _over(self) -> None:
         self._channel.incoming = None

@@ -12,6 +12,8 @@ MOST: Final = 200
 """Characters of what matters."""
 _VALUE: Final = 40
 """Characters of one value among several."""
+_KIND: Final = 64
+"""Characters of a type; the API's own have a third of it."""
 
 Data = dict[str, Any]
 
@@ -19,7 +21,12 @@ Data = dict[str, Any]
 def line(event: Data) -> str:
     """The line of `event`, in local time. What its sender wrote can't steer a terminal."""
     kind = str(event.get("type"))
-    cells = (_time(event.get("createdAt")), f"{event.get('seq', '?'):>6}", f"{kind:<22}", f"{_actor(event):<8}")
+    cells = (
+        _time(event.get("createdAt")),
+        f"{event.get('seq', '?'):>6}",
+        f"{shortened(kind, _KIND):<22}",
+        f"{_actor(event):<8}",
+    )
     return visible("  ".join((*cells, shortened(details(kind, event.get("data")), MOST))).rstrip())
 
 
@@ -46,7 +53,7 @@ def _actor(event: Data) -> str:
     actor = event.get("actor")
     if not isinstance(actor, dict):
         return "-"
-    return str(actor.get("name") or actor.get("id") or "-")
+    return shortened(str(actor.get("name") or actor.get("id") or "-"), _KIND)
 
 
 def _value(value: object) -> str:

@@ -14,6 +14,7 @@ from computerd.opc.backoff import chance
 from computerd.opc.failure import Failure
 from computerd.opc.patient import Patient
 from computerd.opc.plain import json_line, visible
+from computerd.opc.sessions import status
 
 Body = dict[str, object]
 _FIELDS: Final = ("title", "model", "effort", "mode", "speed")
@@ -60,11 +61,6 @@ def described(session: Mapping[str, Any]) -> list[str]:
         *(("metadata" if place == 0 else "", f"{key}={value}") for place, (key, value) in enumerate(metadata.items())),
     ]
     return [visible(f"{name:<13}{value if value not in (None, '') else '-'}") for name, value in rows]
-
-
-def status(session: Mapping[str, Any]) -> str:
-    """A session's status in words."""
-    return f"{session.get('status')}{', archived' if session.get('archived') else ''}"
 
 
 def _context(context: Mapping[str, Any]) -> str | None:

@@ -105,13 +105,17 @@ def table(found: list[dict[str, Any]], *, color: bool) -> list[str]:
     return lines
 
 
+def status(session: Mapping[str, Any]) -> str:
+    """A session's status in words."""
+    return f"{session.get('status', '')}{', archived' if session.get('archived') else ''}"
+
+
 def _row(session: dict[str, Any]) -> tuple[str, str, str, str, str]:
     owner = session.get("owner")
     person = owner if isinstance(owner, dict) else {}
-    status = f"{session.get('status', '')}{', archived' if session.get('archived') else ''}"
     cells = (
         session["id"],
-        status,
+        status(session),
         session.get("title") or "-",
         person.get("name") or person.get("id") or "-",
         session.get("lastActiveAt") or "-",

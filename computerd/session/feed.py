@@ -7,8 +7,10 @@ a moment costs no look at the disk.
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final, Protocol
 
 from attrs import define, field
@@ -17,8 +19,8 @@ from computerd.contract import limits
 from computerd.contract.objects import Event
 from computerd.wire import rpc
 
-TAIL_BYTES: Final = 64 * limits.KIB
-"""Of newest messages that are kept. A thousand sessions may be followed by one member."""
+TAIL_BYTES: Final = 256 * limits.KIB
+"""Of newest messages that are kept: as many as come while a fast client is held up for a moment."""
 
 
 def message(event: Event) -> bytes:
@@ -35,8 +37,11 @@ class Subscriber(Protocol):
     def lost(self) -> None:
         """The feed has moved on by what nobody here has seen."""
 
-    def renewed(self, log_epoch: str, first_seq: int) -> None:
-        """The history that was followed is gone."""
+    def freeze(self) -> None:
+        """The history that was followed is gone: nothing more may be given of it."""
+
+    def renewed(self, log_epoch: str, first_seq: int | None) -> None:
+        """There is another history, which begins there, if the session is still known."""
 
 
 @define(eq=False)
@@ -48,20 +53,18 @@ class Feed:
         last_seq: The newest event.
         total: Bytes of messages since the feed began.
         ended: Called when nobody follows any more.
+        share: How many bytes of newest messages may be kept now.
     """
 
     session_id: str
     last_seq: int
-    ended: Callable[[], object]
+    ended: Callable[[Feed], object]
+    share: Callable[[], int] = lambda: TAIL_BYTES
     total: int = field(default=0, init=False)
-    _sums: deque[int] = field(factory=lambda: deque(maxlen=limits.MAX_BACKLOG_EVENTS + 1), init=False)
+    _sums: array[int] = field(factory=lambda: array("Q", [0]), init=False)
     _tail: deque[bytes] = field(factory=deque, init=False)
     _tail_bytes: int = field(default=0, init=False)
     _subscribers: dict[Subscriber, None] = field(factory=dict, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        """The sums begin where the feed does."""
-        self._sums.append(0)
 
     def __len__(self) -> int:
         return len(self._subscribers)
@@ -73,7 +76,7 @@ class Feed:
     def leave(self, subscriber: Subscriber) -> None:
         """Tells it no more. Leaving twice is no error."""
         if self._subscribers.pop(subscriber, self) is None and not self._subscribers:
-            self.ended()
+            self.ended(self)
 
     def committed(self, events: Sequence[Event]) -> None:
         """Takes what was just committed."""
@@ -85,12 +88,19 @@ class Feed:
         for text in messages:
             self.total += len(text)
             self._sums.append(self.total)
+        if len(self._sums) > 2 * limits.MAX_BACKLOG_EVENTS:
+            del self._sums[: -limits.MAX_BACKLOG_EVENTS - 1]
         self._keep(messages)
         for subscriber in tuple(self._subscribers):
             subscriber.news(messages)
 
-    def renewed(self, log_epoch: str, first_seq: int) -> None:
-        """The history is gone; so is everybody who followed it."""
+    def freeze(self) -> None:
+        """The history is gone: nothing more is given of it."""
+        for subscriber in tuple(self._subscribers):
+            subscriber.freeze()
+
+    def renewed(self, log_epoch: str, first_seq: int | None) -> None:
+        """There is another history: everybody who followed the one that is gone hears so, and follows no more."""
         for subscriber in tuple(self._subscribers):
             subscriber.renewed(log_epoch, first_seq)
 
@@ -99,17 +109,24 @@ class Feed:
         back = self.last_seq - seq
         return self._sums[-1 - back] if 0 <= back < len(self._sums) else self._sums[0 if back > 0 else -1]
 
-    def tail(self, after: int) -> Sequence[bytes] | None:
-        """The messages with a number over `after`, or None if they are not all kept."""
-        count = self.last_seq - after
-        if not 0 <= count <= len(self._tail):
+    def tail(self, after: int, size: int) -> Sequence[bytes] | None:
+        """The messages that follow on `after`, about `size` bytes of them and at least one, or None if they are not kept."""
+        start = len(self._tail) - (self.last_seq - after)
+        if not 0 <= start < len(self._tail):
             return None
-        return [self._tail[at] for at in range(len(self._tail) - count, len(self._tail))]
+        found: list[bytes] = []
+        for text in islice(self._tail, start, None):
+            found.append(text)
+            size -= len(text)
+            if size <= 0:
+                break
+        return found
 
     def _keep(self, messages: Sequence[bytes]) -> None:
         self._tail.extend(messages)
         self._tail_bytes += sum(map(len, messages))
-        while self._tail_bytes > TAIL_BYTES:
+        allowed = self.share()
+        while self._tail_bytes > allowed:
             self._tail_bytes -= len(self._tail.popleft())
 
     def _jump(self, events: Sequence[Event]) -> None:
@@ -117,8 +134,7 @@ class Feed:
         if events[-1].seq <= self.last_seq:
             return
         self.last_seq = events[-1].seq
-        self._sums.clear()
-        self._sums.append(self.total)
+        self._sums = array("Q", [self.total])
         self._tail.clear()
         self._tail_bytes = 0
         for subscriber in tuple(self._subscribers):

@@ -1,24 +1,23 @@
 """One client that follows one session: every event after a number, once, in order.
 
-Theory. A follower gives messages to its connection's outbox and knows three numbers: `sent`, the last one given; `acked`, the last one that
-the client has said it has; and the feed's newest. It is in one of these states:
+Theory. A follower gives messages to its connection's outbox and knows two numbers: `sent`, the last one given, and the feed's newest.
+It is in one of these states:
 
     READY     attached; its attach is not answered yet
     REPLAY    a page of the journal is being read
     LIVE      `sent` is the newest: what is committed goes out at once
     HELD      the outbox was full: nothing is given until it has room
     FULL      as much history as may be unacknowledged has been given: the next acknowledgement goes on
+    FROZEN    the history is gone; the client is about to be told
     ENDED     detached
 
     READY → REPLAY or LIVE on `start`;  REPLAY → LIVE, HELD or FULL with the page;  LIVE → HELD, or REPLAY when the feed has jumped;
     HELD → LIVE, REPLAY or FULL;  FULL → REPLAY, LIVE or HELD;  any → ENDED
 
-Next to nothing is kept for a client that does not read: the journal has it all, and a follower that was HELD reads on from there. So a frozen
-client costs a few numbers, and what was left of a page when it froze. It is detached as `too_far_behind` when what it has not acknowledged is
-more than the limits allow: what was committed since it attached, and later also what it was given before. The history that was there at its
-attach does not count while it is replayed, because its pace is the client's own; but a client that acknowledges nothing for `ACK_SECONDS`
-while FULL is detached too. Nor does it count at once when the follower is LIVE for the first time: up to the limits of it may be on its way to
-the client then, so it counts from the moment when half of that is acknowledged, and `ACK_SECONDS` later in any case.
+Next to nothing is kept for a client that does not read: the journal has it all, and a follower that was HELD reads on from there. Only the next
+piece of a page is kept, so that a busy connection, which is never free when a page comes, gets on all the same. A follower is detached as
+`too_far_behind` when it leaves more unacknowledged than its allowance (see `allowance`), and when it acknowledges nothing for `ACK_SECONDS`
+while FULL.
 """
 
 from __future__ import annotations
@@ -39,17 +38,16 @@ from computerd.contract import limits
 from computerd.contract.errors import ApiError
 from computerd.contract.objects import Event
 from computerd.contract.results import SessionDetached
+from computerd.session.allowance import ACK_SECONDS, Allowance
 from computerd.session.feed import Feed, message
-from computerd.session.port import Journal
+from computerd.session.lanes import History
 from computerd.session.tally import Tally
 from computerd.terminal.outbox import Outbox
 
 PAGE_EVENTS: Final = 500
 """Read from the journal at a time."""
-GIVE_BYTES: Final = 64 * limits.KIB
-"""Given to the outbox at a time: what one client holds up others by."""
-ACK_SECONDS: Final = 30.0
-"""That a client has to acknowledge something of what it was given, when that is all that it may be given."""
+GIVE_BYTES: Final = 32 * limits.KIB
+"""Given to the outbox at a time: what one session holds up others by, and what is kept of a page for a client that does not read."""
 
 Reason: TypeAlias = Literal["too_far_behind", "access_lost", "epoch_changed", "unavailable"]
 
@@ -62,6 +60,7 @@ class State(Enum):
     LIVE = auto()
     HELD = auto()
     FULL = auto()
+    FROZEN = auto()
     ENDED = auto()
 
 
@@ -78,38 +77,34 @@ class Follower:
         sent: The last event that was given to the outbox; at first the one after which the client wants all.
         on_end: Called once when it ends by itself, after the client was told.
         state: Where it is.
-        acked: The last event that the client has acknowledged, or had before.
     """
 
     feed: Feed
-    journal: Journal
+    journal: History
     outbox: Outbox
     clock: IReactorTime
     tally: Tally
     sent: int
     on_end: Callable[[], object]
     state: State = field(default=State.READY, init=False)
-    acked: int = field(init=False)
-    _floor: int = field(init=False)
-    _limit_seq: int = field(default=0, init=False)
-    _limit_total: int = field(default=0, init=False)
-    _pages: deque[tuple[int, int]] = field(factory=deque, init=False)
-    _page_bytes: int = field(default=0, init=False)
-    _backlog: deque[Event] = field(factory=deque, init=False)
+    _allowance: Allowance = field(init=False)
+    _page: deque[Event] = field(factory=deque, init=False)
+    _piece: Sequence[bytes] = field(default=(), init=False)
     _reading: Deferred[None] | None = field(default=None, init=False)
     _timer: IDelayedCall | None = field(default=None, init=False)
     _begun: bool = field(default=False, init=False)
-    _live_since: float | None = field(default=None, init=False)
-    _caught_up: bool = field(default=False, init=False)
     _log = Logger()
 
     def __attrs_post_init__(self) -> None:
         """Joins the feed: from here on nothing is missed."""
-        self.acked = self.sent
-        self._floor = self.feed.last_seq
-        self._measure()
+        self._allowance = Allowance(self.feed, self.clock, self.sent)
         self.feed.join(self)
         self.tally.attached += 1
+
+    @property
+    def acked(self) -> int:
+        """The last event that the client has acknowledged, or had before."""
+        return self._allowance.acked
 
     @property
     def session_id(self) -> str:
@@ -125,14 +120,10 @@ class Follower:
         """The client has every event up to `seq`. A number that it can't have, or had before, is passed over."""
         if not self.acked < seq <= self.sent:
             return
-        self.acked = seq
-        while self._pages and self._pages[0][0] <= seq:
-            # a piece of which some is acknowledged counts no more: never is more counted than there is
-            self._page_bytes -= self._pages.popleft()[1]
-        self._measure()
+        self._allowance.acknowledge(seq)
         if self.state is not State.FULL or self._timer is None:
             return
-        if self._full:
+        if self._allowance.full(self.sent):
             # too little, but the client is there
             self._timer.reset(ACK_SECONDS)
         else:
@@ -147,25 +138,19 @@ class Follower:
         self.tally.attached -= 1
         self.outbox.forget(self)
         self.feed.leave(self)
-        self._stop_waiting()
-        self._backlog.clear()
-        self._pages.clear()
-        reading, self._reading = self._reading, None
-        if reading is not None:
-            reading.cancel()
+        self._stop()
+        self._allowance.clear()
 
     # what the feed says
 
     def news(self, messages: Sequence[bytes]) -> None:
         """See `Subscriber`."""
-        if not self._caught_up:
-            self._measure()
-        if self.feed.last_seq > self._limit_seq or self.feed.total > self._limit_total:
+        if self._allowance.exceeded():
             self._end("too_far_behind")
         elif self.state is not State.LIVE:
             return
         elif self.sent + len(messages) == self.feed.last_seq and _is_small(messages):
-            self._give(messages, self.feed.last_seq)
+            self._give(messages)
         else:
             self._go_on()
 
@@ -174,7 +159,14 @@ class Follower:
         if self.state is State.LIVE:
             self._go_on()
 
-    def renewed(self, log_epoch: str, first_seq: int) -> None:
+    def freeze(self) -> None:
+        """See `Subscriber`."""
+        if self.state is not State.ENDED:
+            self.state = State.FROZEN
+            self.outbox.forget(self)
+            self._stop()
+
+    def renewed(self, log_epoch: str, first_seq: int | None) -> None:
         """See `Subscriber`."""
         self._end("epoch_changed", log_epoch, first_seq)
 
@@ -190,57 +182,52 @@ class Follower:
     def _go_on(self) -> None:
         """Gives what is at hand, and gets more."""
         while True:
-            if not self._backlog and self.sent >= self.feed.last_seq:
+            if self.sent >= self.feed.last_seq:
                 self.state = State.LIVE
-                if self._live_since is None:
-                    self._live_since = self.clock.seconds()
-                self._measure()
+                self._allowance.live()
                 return
-            if self._full:
+            if self._allowance.full(self.sent):
                 self.state = State.FULL
                 self._timer = self.clock.callLater(ACK_SECONDS, self._end, "too_far_behind")
                 return
-            tail = None if self._backlog else self.feed.tail(self.sent)
-            if tail is None and not self._backlog:
+            messages = self._at_hand()
+            if messages is None:
                 self._replay()
                 return
-            if not (self._give_backlog() if tail is None else self._give_tail(tail)):
+            if not self._give(messages):
                 return
 
-    def _give(self, messages: Sequence[bytes], seq: int) -> bool:
-        """Gives messages up to that number. False: the outbox has no room for more."""
-        self._begun = True
-        self.sent = seq
-        self.tally.delivered += len(messages)
-        has_room = self.outbox.messages(messages, self)
-        if self.state is State.ENDED:
-            return False
-        if not has_room:
-            self.state = State.HELD
-        return has_room
+    def _at_hand(self) -> Sequence[bytes] | None:
+        """What comes next, about `GIVE_BYTES` of it; None when it has to be read."""
+        if not self._piece and self._page:
+            self._piece = self._from_page()
+        return self._piece or self.feed.tail(self.sent, GIVE_BYTES)
 
-    def _give_backlog(self) -> bool:
-        """Gives some of the page that was read."""
+    def _from_page(self) -> Sequence[bytes]:
         messages: list[bytes] = []
         size = 0
-        while self._backlog and size < GIVE_BYTES:
-            messages.append(message(self._backlog.popleft()))
+        while self._page and size < GIVE_BYTES:
+            messages.append(message(self._page.popleft()))
             size += len(messages[-1])
-        self._note(messages)
-        return self._give(messages, self.sent + len(messages))
+        return messages
 
-    def _give_tail(self, tail: Sequence[bytes]) -> bool:
-        """Gives all that is new, from memory."""
-        self._note(tail)
-        return self._give(tail, self.feed.last_seq)
-
-    def _note(self, messages: Sequence[bytes]) -> None:
-        """These are given next. What is history is counted here; the feed counts the rest for everybody."""
-        history = messages[: max(0, self._floor - self.sent)]
-        if history:
-            size = sum(map(len, history))
-            self._pages.append((self.sent + 1, size))
-            self._page_bytes += size
+    def _give(self, messages: Sequence[bytes]) -> bool:
+        """Gives what follows on `sent`. False: the outbox has no room, and nothing more is to be given now."""
+        # what is too large to be kept for a client that does not read counts as what it leaves unread: one such piece at a time
+        large = bool(self._piece) and not _is_small(messages)
+        room = self.outbox.messages(messages, self, all_the_same=large)
+        if self.state is State.ENDED:
+            return False
+        if room or large:
+            self._piece = ()
+            self._begun = True
+            self._allowance.given(self.sent, messages)
+            self.sent += len(messages)
+            self.tally.delivered += len(messages)
+        if not room:
+            self.state = State.HELD
+            self._page.clear()
+        return room
 
     def _replay(self) -> None:
         """Gets a page of what comes after `sent`."""
@@ -256,44 +243,33 @@ class Follower:
         first = page.found[0].seq if page.found else newest + 1
         if not self._begun:
             # the history begins later than the client asked for, which `epochStartSeq` tells it, or has all been removed
-            self.sent = self.acked = max(self.sent, first - 1)
-            self._measure()
+            self.sent = max(self.sent, first - 1)
+            self._allowance.begin_at(self.sent)
         elif not page.found or first != self.sent + 1:
             # what it was about to read has been removed for being old
             self._end("too_far_behind")
             return
-        self._backlog.extend(page.found)
+        self._page.extend(page.found)
         self._go_on()
 
     def _not_read(self, failure: Failure) -> None:
+        if self.state is not State.REPLAY:
+            # nobody wants it any more
+            return
         if not isinstance(failure.value, (ApiError, CancelledError)):
             self._log.failure("following {session_id} has failed", failure, session_id=self.session_id)
         self._end("unavailable")
 
-    # limits
+    # the end
 
-    @property
-    def _full(self) -> bool:
-        """Whether as much as may be unacknowledged has been given."""
-        return self.sent - self.acked >= limits.MAX_BACKLOG_EVENTS or self._page_bytes >= limits.MAX_BACKLOG_BYTES
-
-    def _measure(self) -> None:
-        """Works out at which number, and at which total of the feed, it is too far behind."""
-        since = max(self.acked, self._floor)
-        if not self._caught_up:
-            self._caught_up = self._history_counts()
-        base, given = (self.acked, self._page_bytes) if self._caught_up else (since, 0)
-        self._limit_seq = base + limits.MAX_BACKLOG_EVENTS
-        self._limit_total = self.feed.total_at(since) + limits.MAX_BACKLOG_BYTES - given
-
-    def _history_counts(self) -> bool:
-        """Whether the client has had the time to acknowledge the history that it was given."""
-        if self._live_since is None:
-            return False
-        return (
-            self._floor - self.acked <= limits.MAX_BACKLOG_EVENTS // 2
-            and self._page_bytes <= limits.MAX_BACKLOG_BYTES // 2
-        ) or self.clock.seconds() - self._live_since >= ACK_SECONDS
+    def _stop(self) -> None:
+        """Reads nothing more, and keeps nothing."""
+        self._stop_waiting()
+        self._page.clear()
+        self._piece = ()
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.cancel()
 
     def _stop_waiting(self) -> None:
         timer, self._timer = self._timer, None
@@ -318,5 +294,5 @@ class Follower:
 
 
 def _is_small(messages: Sequence[bytes]) -> bool:
-    """Whether they can be given at once."""
-    return len(messages) == 1 or sum(map(len, messages)) <= GIVE_BYTES
+    """Whether they can be given at once, and kept for a client that does not read."""
+    return sum(map(len, messages)) <= 2 * GIVE_BYTES

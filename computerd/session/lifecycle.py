@@ -6,20 +6,20 @@ from contextlib import suppress
 from typing import Final
 
 from attrs import define, field
-from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.defer import CancelledError
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from computerd.contract.errors import ApiError, Code
 from computerd.contract.objects import Actor
 from computerd.contract.params import UpdateSession
 from computerd.session import changing
 from computerd.session.port import Key, Outcome, Processes, Record
+from computerd.session.rounds import Rounds
 from computerd.session.sessions import Sessions
 
 _AT_ONCE: Final = 20
-"""Sessions that are put to sleep in a row before others get their turn."""
+"""Sessions that are taken off the list of quiet ones at a time."""
 _PAGE: Final = 1000
 _MAX_PERIOD: Final = 60.0
 """Seconds between two looks for quiet sessions, at most."""
@@ -40,11 +40,14 @@ class Lifecycle:
     processes: Processes
     clock: IReactorTime
     idle_seconds: float = 0.0
-    _timer: IDelayedCall | None = field(default=None, init=False)
-    _sweep: Deferred[None] | None = field(default=None, init=False)
-    _running: bool = field(default=False, init=False)
+    _rounds: Rounds = field(init=False)
+    _stopped: bool = field(default=False, init=False)
     _found: str | None = field(default="", init=False)
     _log: Logger = field(factory=Logger, init=False)
+
+    @_rounds.default
+    def _new_rounds(self) -> Rounds:
+        return Rounds(self.clock, self._put_to_sleep, "quiet sessions were not suspended")
 
     async def update(self, params: UpdateSession, actor: Actor, key: Key | None) -> Outcome:
         """Changes title, speed, metadata or `archived`. Archiving ends what runs in the session first.
@@ -53,7 +56,7 @@ class Lifecycle:
             ApiError: `session_not_found`, `idempotency_conflict`, or `unavailable` when the journal takes nothing now.
         """
         record = await self.sessions.record(params.session_id)
-        if params.archived is True and not record.archived and not await self._answered(key):
+        if params.archived is True and self._alive(record, asleep=record.archived) and not await self._answered(key):
             await self.processes.end(record.id)
         return await self.sessions.decide(record.id, changing.update(params, actor), key)
 
@@ -64,7 +67,7 @@ class Lifecycle:
             ApiError: As `update`; `session_busy` with `if_idle` when a terminal is open.
         """
         record = await self.sessions.record(session_id)
-        if record.status != "suspended" and not await self._answered(key):
+        if self._alive(record, asleep=record.status == "suspended") and not await self._answered(key):
             if if_idle:
                 self._refuse_busy(record)
             await self.processes.end(record.id)
@@ -77,6 +80,10 @@ class Lifecycle:
             ApiError: As `update`; `feature_unavailable` when it is archived.
         """
         return await self.sessions.decide(session_id, changing.resume(actor), key)
+
+    def _alive(self, record: Record, *, asleep: bool) -> bool:
+        """Whether something may run in a session. In one that sleeps it may too: a terminal whose opening is about to wake it."""
+        return not asleep or self.processes.busy(record.id)
 
     async def _answered(self, key: Key | None) -> bool:
         """Whether the same was asked before: then nothing is to be done again."""
@@ -94,33 +101,18 @@ class Lifecycle:
         """Begins to look for quiet sessions, if it is to."""
         if not self.idle_seconds:
             return
-        self._running = self.sessions.idleness.watched = True
+        self.sessions.idleness.watched = True
         # if the journal can't be read now, the first look tries again
         with suppress(ApiError):
             await self._find_awake()
-        self._plan()
+        if not self._stopped:
+            period = min(_MAX_PERIOD, self.idle_seconds / 4)
+            self._rounds.start(period, period)
 
     def stop(self) -> None:
         """Looks no more."""
-        self._running = False
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
-        if self._sweep is not None:
-            self._sweep.cancel()
-
-    def _plan(self) -> None:
-        if self._running:
-            self._timer = self.clock.callLater(min(_MAX_PERIOD, self.idle_seconds / 4), self._look)
-
-    def _look(self) -> None:
-        self._sweep = ensureDeferred(self._put_to_sleep())
-        self._sweep.addErrback(self._failed)
-        # whatever happened, it goes on, unless it was stopped
-        self._sweep.addCallback(lambda _: self._plan())
-
-    def _failed(self, failure: Failure) -> None:
-        if not isinstance(failure.value, CancelledError):
-            self._log.failure("quiet sessions were not suspended", failure)
+        self._stopped = True
+        self._rounds.stop()
 
     async def _find_awake(self) -> None:
         """Those that were awake before the start, from where an earlier try has stopped."""

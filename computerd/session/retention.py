@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from attrs import define, field
-from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
-from twisted.logger import Logger
-from twisted.python.failure import Failure
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 
 from computerd.contract.errors import ApiError
+from computerd.session.aging import Aging
+from computerd.session.rounds import Rounds
 from computerd.session.sessions import Sessions
 
 FIRST_SECONDS: Final = 60.0
@@ -39,43 +39,29 @@ class Retention:
     clock: IReactorTime
     keep_events: int
     keep_days: float
-    _timer: IDelayedCall | None = field(default=None, init=False)
-    _work: Deferred[None] | None = field(default=None, init=False)
-    _started: tuple[float, float] = field(default=(0.0, 0.0), init=False)
-    _running: bool = field(default=False, init=False)
-    _log: Logger = field(factory=Logger, init=False)
+    _aging: Aging = field(init=False)
+    _rounds: Rounds = field(init=False)
+
+    @_aging.default
+    def _from_now_on(self) -> Aging:
+        return Aging(self.sessions.seconds, self.clock.seconds)
+
+    @_rounds.default
+    def _new_rounds(self) -> Rounds:
+        return Rounds(self.clock, self.sweep, "old events were not removed")
 
     def start(self) -> None:
         """Plans the first look."""
-        self._started = self.sessions.seconds(), self.clock.seconds()
-        self._running = True
-        self._plan(FIRST_SECONDS)
+        self._rounds.start(FIRST_SECONDS, PERIOD_SECONDS)
 
     def stop(self) -> None:
         """Looks no more."""
-        self._running = False
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
-        if self._work is not None:
-            self._work.cancel()
-
-    def _look(self) -> None:
-        self._work = ensureDeferred(self.sweep())
-        self._work.addErrback(self._failed)
-        # whatever happened, it goes on, unless it was stopped
-        self._work.addCallback(lambda _: self._plan(PERIOD_SECONDS))
-
-    def _plan(self, seconds: float) -> None:
-        if self._running:
-            self._timer = self.clock.callLater(seconds, self._look)
-
-    def _failed(self, failure: Failure) -> None:
-        if not isinstance(failure.value, CancelledError):
-            self._log.failure("old events were not removed", failure)
+        self._rounds.stop()
 
     async def sweep(self) -> None:
         """One look: removes all that may go now."""
-        before = self._now() - self.keep_days * _DAY if self.keep_days else None
+        # a step of the wall clock must not make everything old
+        before = self._aging.now() - self.keep_days * _DAY if self.keep_days else None
         try:
             while (
                 first := await self.sessions.journal.trim(keep=self.keep_events, before=before, limit=STEP_ROWS)
@@ -85,11 +71,6 @@ class Retention:
         except ApiError:
             # the journal takes nothing now; the next look goes on. What this step may have removed all the same is not known
             self.sessions.forget()
-
-    def _now(self) -> float:
-        """The wall clock, unless it was set forward since the start: a step must not make everything old."""
-        wall, monotonic = self._started
-        return min(self.sessions.seconds(), wall + self.clock.seconds() - monotonic)
 
     def _pause(self) -> Deferred[None]:
         pause: Deferred[None] = Deferred(lambda _: waiting.cancel())

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from attrs import define, field, frozen
 from msgspec import UNSET
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.interfaces import IReactorTime
 
 from computerd.contract.errors import ApiError, Code
@@ -24,9 +24,11 @@ from computerd.contract.params import CreateSession
 from computerd.session import changing, cursors, making
 from computerd.session.drafts import draft
 from computerd.session.feed import Feed
+from computerd.session.feeds import Feeds
 from computerd.session.follower import Follower
 from computerd.session.idleness import Idleness
 from computerd.session.known import Known
+from computerd.session.lanes import Lane, Lanes
 from computerd.session.port import Commit, Decision, Journal, Key, Outcome, Random, Record, Seconds
 from computerd.session.snapshot import snapshot
 from computerd.session.tally import Tally
@@ -85,7 +87,8 @@ class Sessions:
     idleness: Idleness = field(init=False)
     _known: Known = field(factory=Known, init=False)
     _waiting: Waiting = field(init=False)
-    _feeds: dict[str, Feed] = field(factory=dict, init=False)
+    _feeds: Feeds = field(factory=Feeds, init=False)
+    _lanes: Lanes = field(factory=Lanes, init=False)
 
     @_waiting.default
     def _new_waiting(self) -> Waiting:
@@ -143,26 +146,33 @@ class Sessions:
         _refuse_ahead(min_seq, record.last_seq, "minSeq")
         return self.snapshot(record)
 
-    async def list(self, *, archived: bool, limit: int, cursor: str | None) -> tuple[list[Session], str | None]:
-        """Sessions, newest first, and the cursor for the next page or None.
+    async def list(
+        self, *, archived: bool, limit: int, cursor: str | None, member: str = ""
+    ) -> tuple[list[Session], str | None]:
+        """Sessions, newest first, and the cursor for the next page or None. `member` is who asks.
 
         Raises:
             ApiError: `invalid_cursor`.
         """
         before = None if cursor is None else cursors.decode(cursor)
-        page = await self.journal.sessions(archived=archived, limit=limit, before=before)
+        page = await self._lanes.run(
+            member, lambda: self.journal.sessions(archived=archived, limit=limit, before=before)
+        )
         more = cursors.encode(page.found[-1].created_at, page.found[-1].id) if page.more else None
         return [self.snapshot(record) for record in page.found], more
 
-    async def events(self, session_id: str, *, after: int, limit: int, types: Collection[str] | None) -> Page:
-        """Events with a number over `after`; of these types, if given. A type that nobody knows matches nothing.
+    async def events(
+        self, session_id: str, *, after: int, limit: int, types: Collection[str] | None, member: str = ""
+    ) -> Page:
+        """Events with a number over `after`; of these types, if given. A type that nobody knows matches nothing. `member` is who asks.
 
         Raises:
             ApiError: `session_not_found`, or `cursor_ahead` when `after` is a number that the session has not reached.
         """
         last_seq = (await self.record(session_id)).last_seq
         _refuse_ahead(after, last_seq, "after")
-        page = await self.journal.events(session_id, after=after, limit=limit, types=types)
+        lane = Lane(self._lanes, member, self.journal)
+        page = await lane.events(session_id, after=after, limit=limit, types=types)
         return Page(page.found, max(last_seq, *(event.seq for event in page.found[-1:]), 0), page.more)
 
     async def news(self, session_id: str, *, seen: int, member: str, seconds: float) -> bool:
@@ -177,7 +187,9 @@ class Sessions:
 
     # following
 
-    def follow(self, record: Record, after: int | None, outbox: Outbox, on_end: Callable[[], object]) -> Follower:
+    def follow(
+        self, record: Record, after: int | None, outbox: Outbox, on_end: Callable[[], object], member: str = ""
+    ) -> Follower:
         """Begins to follow a session, whose record was just asked for. Nothing is sent before `Follower.start`.
 
         Args:
@@ -185,17 +197,15 @@ class Sessions:
             after: The last event that the client has; None: the newest, so that it gets what comes from now on.
             outbox: Of its connection.
             on_end: See `Follower`.
+            member: Who follows.
 
         Raises:
             ApiError: `cursor_ahead` when `after` is a number that the session has not reached.
         """
         _refuse_ahead(0 if after is None else after, record.last_seq, "after")
-        feed = self._feeds.get(record.id)
-        if feed is None:
-            feed = Feed(record.id, record.last_seq, lambda: self._feeds.pop(record.id, None))
-            self._feeds[record.id] = feed
         sent = record.last_seq if after is None else after
-        return Follower(feed, self.journal, outbox, self.clock, self.tally, sent, on_end)
+        lane = Lane(self._lanes, member, self.journal)
+        return Follower(self._feeds.of(record), lane, outbox, self.clock, self.tally, sent, on_end)
 
     def committed(self, commit: Commit) -> None:
         """See `Listener`."""
@@ -203,18 +213,23 @@ class Sessions:
             self._known.put(commit.record)
         else:
             self._known.advance(commit.session_id, commit.events)
-        feed = self._feeds.get(commit.session_id)
-        if feed is not None:
-            feed.committed(commit.events)
+        self._feeds.committed(commit)
         self._waiting.wake(commit.session_id)
         self.idleness.touch(commit.session_id)
 
     def renewed(self) -> None:
         """See `Listener`."""
         self._known.clear()
-        for feed in tuple(self._feeds.values()):
-            feed.renewed(self.journal.log_epoch, feed.last_seq + 1)
+        for feed in self._feeds.freeze():
+            ensureDeferred(self._tell_renewed(feed))
         self._waiting.wake_all()
+
+    async def _tell_renewed(self, feed: Feed) -> None:
+        try:
+            record = await self._find(feed.session_id)
+        except ApiError:
+            record = None
+        feed.renewed(self.journal.log_epoch, None if record is None else record.first_seq)
 
     def trimmed(self, first: Mapping[str, int]) -> None:
         """The journal of these sessions begins later now."""

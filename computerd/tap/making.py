@@ -36,5 +36,5 @@ def makeService(options: Options) -> Daemon:
         from computerd.tap.service import Daemon  # noqa: PLC0415  # likewise
     # the wall clock steps; timers must not (and Twisted's default is the wall clock)
     reactor.seconds = time.monotonic  # type: ignore[method-assign]
-    around = Surroundings(reactor, time.time, os.urandom, os.geteuid())
+    around = Surroundings(reactor, time.time, os.urandom, os.geteuid(), time.thread_time)
     return Daemon(options, config, around, Notifier.from_environ(os.environ, os.getpid()))

@@ -52,12 +52,14 @@ class Surroundings:
         wall: Seconds since the epoch.
         random: n bytes of a cryptographic source.
         uid: Of this process.
+        worked: Seconds of processor time that the reactor's thread has used.
     """
 
     reactor: Any
     wall: Callable[[], float]
     random: Callable[[int], bytes]
     uid: int
+    worked: Callable[[], float]
 
 
 @frozen
@@ -127,6 +129,7 @@ def assemble(config: Config, around: Surroundings, journal_failed: Callable[[], 
         tally=tally,
         roster=roster,
         trail=trail,
+        worked=around.worked,
     )
     return Parts(journal, spawner, net, scrapes, lifecycle, retention, trail)
 

@@ -25,11 +25,17 @@ class Outbox(Protocol):
             False when the transport is full: give no more, and `source.resume` will be called once when there is room.
         """
 
-    def messages(self, texts: Sequence[bytes], source: Waiting) -> bool:
-        """Sends text messages that can be held back, one after the other. Always takes them; they should not be many times 64 KiB together.
+    def messages(self, texts: Sequence[bytes], source: Waiting, *, all_the_same: bool = False) -> bool:
+        """Sends text messages, one after the other, that somebody else keeps too.
+
+        Args:
+            texts: At least one.
+            source: Who has them.
+            all_the_same: Take them although the transport is full, as `notify` does.
 
         Returns:
-            As `frame`.
+            False when the transport is full: then they were taken only with `all_the_same`; give no more, and `source.resume` will be called
+            once when there is room.
         """
 
     def forget(self, source: Waiting) -> None:

@@ -42,8 +42,9 @@ class Slots:
         self._taken[session_id] -= 1
         if self._taken[session_id] <= 0:
             del self._taken[session_id]
-            for emptied in self._emptied.pop(session_id, ()):
-                emptied()
+            waiting = self._emptied.pop(session_id, [])
+            while waiting:
+                waiting.pop(0)()
 
     def taken(self, session_id: str) -> int:
         """Slots of a session in use."""
@@ -59,9 +60,16 @@ class Slots:
         if self._closed[session_id] <= 0:
             del self._closed[session_id]
 
-    def when_empty(self, session_id: str, emptied: Callable[[], None]) -> None:
-        """Has `emptied` called once no slot of the session is in use, maybe now."""
-        if self.taken(session_id):
-            self._emptied.setdefault(session_id, []).append(emptied)
-        else:
+    def when_empty(self, session_id: str, emptied: Callable[[], None]) -> Callable[[], None]:
+        """Has `emptied` called once no slot of the session is in use, maybe now. Returns what ends that; calling it later does nothing."""
+        if not self.taken(session_id):
             emptied()
+            return lambda: None
+        waiting = self._emptied.setdefault(session_id, [])
+        waiting.append(emptied)
+
+        def end() -> None:
+            if emptied in waiting:
+                waiting.remove(emptied)
+
+        return end

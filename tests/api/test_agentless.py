@@ -45,7 +45,14 @@ LISTS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("subagents.list", {"status": "all", "limit": 1}, "subagents"),
     ("subagents.list", {"status": "running"}, "subagents"),
 )
-INTERRUPTS: tuple[dict[str, Any], ...] = ({}, {"turnId": TURN}, {"turnId": "nonsense"}, KEY, {"turnId": TURN, **KEY})
+INTERRUPTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"turnId": TURN},
+    {"turnId": "nonsense"},
+    KEY,
+    KEY,
+    {"turnId": TURN, "idempotencyKey": "l"},
+)
 
 
 class AgentlessTests(ApiCase):
@@ -116,8 +123,16 @@ class AgentlessTests(ApiCase):
             for params in INTERRUPTS:
                 self.assertEqual(self.refusal("sessions.interrupt", params, session).code, Code.SESSION_NOT_FOUND)
 
-    def test_a_key_is_taken_and_binds_nobody(self) -> None:
-        """Nothing happens, so there is no answer to keep: the same key with other params is answered as they deserve."""
+    def test_the_key_of_an_interrupt(self) -> None:
+        """It is answered, so its answer is kept."""
+        first = self.ask("sessions.interrupt", KEY)
+        self.now += 100
+        self.assertEqual(self.ask("sessions.interrupt", KEY), first)
+        error = self.refusal("sessions.interrupt", {"turnId": TURN, **KEY})
+        self.assertEqual((error.code, error.field), (Code.IDEMPOTENCY_CONFLICT, "idempotencyKey"))
+
+    def test_the_key_of_what_is_refused_binds_nobody(self) -> None:
+        """There is no answer to keep: the same key with other params is refused as they deserve."""
         for method, params in (
             ("turns.send", {"input": "A"}),
             ("turns.send", {"input": "B"}),
@@ -127,7 +142,6 @@ class AgentlessTests(ApiCase):
             self.assertEqual(self.refusal(method, {**params, **KEY}).code, Code.FEATURE_UNAVAILABLE)
         for turn in (TURN, "tn_00000000000z"):
             self.assertEqual(self.refusal("turns.cancel", {"turnId": turn, **KEY}).code, Code.TURN_NOT_FOUND)
-            self.assertIsInstance(self.ask("sessions.interrupt", {"turnId": turn, **KEY}), Struct)
 
     def test_it_is_the_same_on_a_session_that_sleeps_or_is_archived(self) -> None:
         changes: tuple[dict[str, Any], ...] = ({"status": "suspended"}, {"archived": True})

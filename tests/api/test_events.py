@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +16,7 @@ from computerd.contract.params import ListEvents
 from computerd.contract.results import EventList
 from computerd.session.waiting import MAX_WAITING
 from tests.api.callers import a_caller
+from tests.session.fake_journal import FakeJournal
 from tests.session.journal_interface import ACTOR, terminal_id
 from tests.session.readers import SlowJournal
 from tests.session.test_sessions import ID, SessionsCase
@@ -87,6 +91,23 @@ class EventMethodTests(SessionsCase):
         self.assertNoResult(ask)
         self.get(self.sessions.terminal_closed(ID, terminal_id(1), 0))
         self.assertEqual([event.seq for event in self.successResultOf(ask).events], [4])
+
+    def test_what_is_not_wanted_is_not_looked_through_again(self) -> None:
+        """Or a filter on a long history would cost the journal all of it for each event that comes."""
+        asked: list[int] = []
+        read: Callable[..., Any] = FakeJournal.events
+
+        def events_after(journal: FakeJournal, session_id: str, *, after: int, **rest: Any) -> Any:
+            asked.append(after)
+            return read(journal, session_id, after=after, **rest)
+
+        self.patch(FakeJournal, "events", events_after)
+        ask = self.ask(wait_ms=60_000, types=["terminal.closed"])
+        self.open()
+        self.journal.renew()
+        self.assertEqual(asked, [0, 2, 0])
+        ask.cancel()
+        self.failureResultOf(ask, CancelledError)
 
     def test_wait_in_vain(self) -> None:
         ask = self.ask(after=2, wait_ms=60_000, types=["terminal.closed"])

@@ -86,7 +86,7 @@ class FollowingCase(ApiCase):
 
     def nothing_is_left(self) -> None:
         """Nobody follows anything."""
-        self.assertEqual((self.sessions._feeds, self.sessions.tally.attached), ({}, 0))
+        self.assertEqual((self.sessions._feeds.by_session, self.sessions.tally.attached), ({}, 0))
         self.assertEqual(len(self.connection.attachments), 0)
         self.clock.advance(0)
         self.assertEqual(self.clock.getDelayedCalls(), [])
@@ -253,6 +253,16 @@ class ManyTests(FollowingCase):
         self.restart()
         self.journal.holding = True
         works = [self.begin_attach(name) for name in self.others]
+        self.journal.release()
+        codes = [self.error(work).code for work in works[20:]]
+        self.assertEqual((codes, len(self.connection.attachments)), ([Code.TOO_MANY_ATTACHED] * 5, 20))
+        for work in works[:20]:
+            self.successResultOf(work)
+
+    def test_all_at_once_after_a_resume(self) -> None:
+        """Nor while they are made ready."""
+        self.journal.holding = True
+        works = [self.begin_attach(name, resume=True) for name in self.others]
         self.journal.release()
         codes = [self.error(work).code for work in works[20:]]
         self.assertEqual((codes, len(self.connection.attachments)), ([Code.TOO_MANY_ATTACHED] * 5, 20))

@@ -50,13 +50,14 @@ _decode: Final = msgspec.json.Decoder(_Message).decode
 def _serve(folder: str, flags: list[str]) -> None:
     """The daemon, with a socket that takes `SESSION COUNT RATE` and answers with the seconds that it took until all was committed."""
     from twisted.application.service import IService
-    from twisted.internet import reactor
+    from twisted.internet import reactor as the_reactor
     from twisted.internet.protocol import Factory
     from twisted.protocols.basic import LineReceiver
 
     from computerd.tap.making import makeService
     from computerd.tap.options import Options
 
+    reactor: Any = the_reactor
     options = Options()
     options.parseOptions(flags)
     daemon = makeService(options)
@@ -231,8 +232,9 @@ def _throughput(computer: _Fed, rate: int) -> None:
     seconds = time.monotonic() - began
     committed, refused = map(float, control.recv(100).split())
     print(
-        f"{rate} events a second for {_SECONDS} s: {(last - first) / seconds:,.0f} a second delivered, {count / committed:,.0f} committed; "
-        f"{(computer.cpu() - before) / count * 1e6:.0f} µs of CPU an event, client {(time.process_time() - own) / count * 1e6:.0f} µs{detached}{f', {refused:.0f} refused' if refused else ''}"
+        f"{rate} events a second for {_SECONDS} s: {(last - first) / seconds:,.0f} a second delivered, {count / committed:,.0f} committed, "
+        f"{refused:.0f} refused; {(computer.cpu() - before) / count * 1e6:.0f} µs of CPU an event, "
+        f"client {(time.process_time() - own) / count * 1e6:.0f} µs{detached}"
     )
     wire.socket.close()
 
@@ -240,11 +242,10 @@ def _throughput(computer: _Fed, rate: int) -> None:
 def _fan_out(computer: _Fed) -> None:
     session = computer.session()
     wires = [_Wire.to(computer.port, computer.token(f"member{number // _PER_MEMBER}")) for number in range(_CLIENTS)]
-    last = 0
     poll = select.epoll()
     by_fd = {}
     for wire in wires:
-        last = _follow(wire, session)
+        _follow(wire, session)
         poll.register(wire.socket, select.EPOLLIN)
         by_fd[wire.socket.fileno()] = wire
     delays: list[float] = []

@@ -351,7 +351,7 @@ class BehindTests(ComputerCase):
         attached = frozen.attach(self.session)
         before = self.computer.memory()
         highest = 0
-        for number in range(2 * MAX_BACKLOG_BYTES // LARGE):
+        for number in range((MAX_BACKLOG_BYTES + 4 * MIB) // LARGE):
             seq = grow(writer, self.session, number)
             reader.reach(self.session, seq)
             reader.ack(self.session, seq)

@@ -20,7 +20,7 @@ from tests.endtoend.load import STAYS, Ledger, catch_up, crew
 from tests.endtoend.test_life import LifeCase
 from tests.endtoend.unit import UnderSystemd
 
-KILLS = int(os.environ.get("COMPUTERD_KILLS", "6"))
+KILLS = int(os.environ.get("COMPUTERD_KILLS", "5"))
 READY_SECONDS = 2.0
 """From the start to the first answer, at the 99th percentile."""
 ORPHAN_SECONDS = 2.0

@@ -62,6 +62,21 @@ class EndingTests(RealCase):
         self.assertEqual(Code.COMPUTER_UNAVAILABLE, caught.exception.code)
         await until(lambda: not processes_of(self.uid), "nothing has started", 2)
 
+    async def test_what_waits_for_its_turn_to_start_fails(self) -> None:
+        """One starts in each turn of the reactor: those that wait must not come to life in a session that was ended."""
+        starting = [self.spawner.spawn(self.begin("exec sleep 1605")) for _ in range(5)]
+        other = self.spawner.spawn(evolve(self.begin("echo go"), session_id=OTHER))
+        await self.spawner.end_session(SESSION_ID)
+        for one in starting:
+            with self.assertRaises(ApiError) as caught:
+                await one
+            self.assertEqual(Code.COMPUTER_UNAVAILABLE, caught.exception.code)
+        spared = Recorder()
+        (await other).start(spared)
+        await spared.see(b"go")
+        await spared.finish()
+        await until(lambda: not processes_of(self.uid), "nothing has started", 2)
+
     async def test_two_ends_at_once(self) -> None:
         _, recorder = await self.open("echo go; exec sleep 1604")
         await recorder.see(b"go")

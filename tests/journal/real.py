@@ -12,6 +12,7 @@ from twisted.trial.unittest import TestCase
 
 from computerd.journal.backlog import Reactor
 from computerd.journal.journal import Journal
+from computerd.session.aging import Aging
 from tests.session.journal_interface import a_record, beginning
 
 the_reactor = cast("Reactor", reactor)
@@ -27,15 +28,21 @@ class JournalCase(TestCase):
         os.mkdir(self.folder, 0o700)
         self.path = os.path.join(self.folder, "journal.db")
         self.absolute = os.path.abspath(self.path)
-        self.ahead = 0.0
+        self.ahead = self.passed = 0.0
 
     def now(self) -> float:
         """The wall clock, which a test may set ahead."""
-        return time.time() + self.ahead
+        return time.time() + self.ahead + self.passed
+
+    def later(self, seconds: float) -> None:
+        """Time passes, by both clocks."""
+        self.passed += seconds
 
     def new_journal(self, path: str | None = None) -> Journal:
         """A journal that is not started."""
-        return Journal(path or self.path, the_reactor, self.now, os.urandom)
+        journal = Journal(path or self.path, the_reactor, self.now, os.urandom)
+        journal._aging = Aging(self.now, lambda: the_reactor.seconds() + self.passed)
+        return journal
 
     async def started(self, path: str | None = None) -> Journal:
         """A journal that runs until it is stopped or the test ends."""

@@ -13,7 +13,7 @@ from computerd.api.audit import Entry
 from computerd.journal import audit, trail
 from computerd.journal.audit import Line
 from computerd.journal.database import connect
-from computerd.journal.journal import Journal
+from computerd.journal.engine import Engine
 from computerd.journal.refusal import DamagedError
 from computerd.journal.thread import POLL_SECONDS
 from computerd.journal.trail import Trail
@@ -206,7 +206,7 @@ class JournalTests(JournalCase):
 
     async def test_a_busy_disk_loses_none(self) -> None:
         reports: list[str] = []
-        self.patch(Journal, "_report", lambda journal, text: reports.append(text))
+        self.patch(Engine, "_report", lambda engine, text: reports.append(text))
         journal = await self.started()
         other = sqlite3.connect(self.path, isolation_level=None)
         self.addCleanup(other.close)
@@ -216,6 +216,15 @@ class JournalTests(JournalCase):
         other.execute("ROLLBACK")
         await self.until(1)
         self.assertEqual(reports, [])
+
+    async def test_a_wall_clock_that_is_set_forward_takes_none_away(self) -> None:
+        """L5."""
+        journal = await self.started()
+        journal.note(Entry(self.now(), "token.revoked"))
+        await self.until(1)
+        self.ahead = 10 * 365 * 86400.0
+        self.assertIsNone(await journal.trim(keep=1, before=None, limit=10))
+        self.assertEqual([line.entry.action for line in audit.entries(self.path)], ["token.revoked"])
 
     async def test_old_rows_go(self) -> None:
         journal = await self.started()

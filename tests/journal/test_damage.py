@@ -11,6 +11,7 @@ import sys
 
 from computerd.journal import credentials
 from computerd.journal.credentials import Issued
+from computerd.journal.engine import Engine
 from computerd.journal.journal import Journal
 from computerd.journal.refusal import NewerSchemaError, UnsafeFileError
 from computerd.journal.store import Store
@@ -25,7 +26,7 @@ class DamageCase(JournalCase):
     async def setUp(self) -> None:  # type: ignore[override]
         super().setUp()
         self.reports: list[str] = []
-        self.patch(Journal, "_report", lambda journal, text: self.reports.append(text))
+        self.patch(Engine, "_report", lambda journal, text: self.reports.append(text))
         journal = await self.started()
         await self.session(journal)
         for number in range(200):
@@ -108,7 +109,7 @@ class BrokenTests(DamageCase):
         self.assertTrue(second.revocations.revoked("b", "bob", 1000.0))
 
     async def test_twice_in_one_second(self) -> None:
-        self.patch(Journal, "_report", lambda journal, text: None)
+        self.patch(Engine, "_report", lambda journal, text: None)
         for expected in (1, 2, 3):
             self.scribble(0, b"garbage " * 8)
             journal = await self.started()
@@ -231,6 +232,7 @@ class EpochTests(DamageCase):
 import os, signal, sys, time
 from twisted.internet import reactor, task
 from tests.session.journal_interface import *
+from computerd.journal.engine import Engine
 from computerd.journal.journal import Journal
 async def main(reactor):
     path = sys.argv[1]

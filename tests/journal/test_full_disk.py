@@ -10,6 +10,7 @@ from twisted.trial.unittest import SkipTest
 
 from computerd.contract.errors import ApiError, Code
 from computerd.journal import reserve
+from computerd.journal.engine import Engine
 from computerd.journal.journal import Journal
 from tests.journal.real import JournalCase
 from tests.session.journal_interface import all_events, closed, opened, session_id
@@ -41,7 +42,7 @@ class FullDiskCase(JournalCase):
         # cleanups run in reverse: the journal is stopped before
         self.addCleanup(subprocess.run, ["umount", "-l", os.path.abspath(self.folder)], check=True)
         self.reports: list[str] = []
-        self.patch(Journal, "_report", lambda journal, text: self.reports.append(text))
+        self.patch(Engine, "_report", lambda journal, text: self.reports.append(text))
 
     @property
     def filler(self) -> str:

@@ -45,7 +45,7 @@ class JournalTests(JournalInterface, JournalCase):
         await self.real.start()
 
     def later(self, seconds: float) -> None:
-        self.ahead += seconds
+        JournalCase.later(self, seconds)
 
     def kept_keys(self) -> list[str]:
         return [str(key) for (key,) in self.query("SELECT key FROM keys")]
@@ -138,7 +138,7 @@ class LifeTests(JournalCase):
             raise ZeroDivisionError
 
         before = journal.append(session, [opened()])
-        broken: Deferred[object] = journal._submit(Job(break_down, True))
+        broken: Deferred[object] = journal._engine.submit(Job(break_down, True))
         buggy = journal.decide(session, lambda record: Decided([opened()][1:] * (1 // 0)))
         after = journal.append(session, [closed()])
         release.set()
@@ -188,7 +188,7 @@ class LifeTests(JournalCase):
         journal = await self.started()
         session = await self.session(journal)
         asked = [journal.events(session, after=0, limit=1, types=None) for _ in range(100)]
-        self.assertLessEqual(len(journal._backlog._waiting), PAGES)
+        self.assertLessEqual(len(journal._engine._backlog._waiting), PAGES)
         self.assertEqual([len((await page).found) for page in asked], [1] * 100)
 
     async def test_the_log_does_not_grow_without_end(self) -> None:
@@ -215,7 +215,7 @@ class LifeTests(JournalCase):
     def block(self, journal: Journal) -> threading.Event:
         """Keeps the thread busy until the event is set."""
         release = threading.Event()
-        journal._submit(Job(lambda connection: release.wait(30), False))
+        journal._engine.submit(Job(lambda connection: release.wait(30), False))
         self.addCleanup(release.set)
         return release
 

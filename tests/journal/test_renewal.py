@@ -14,8 +14,8 @@ from computerd.api.audit import Entry
 from computerd.contract.errors import ApiError, Code
 from computerd.journal import audit, credentials, damage, renewals
 from computerd.journal.backlog import Job
+from computerd.journal.engine import Engine
 from computerd.journal.group import Group
-from computerd.journal.journal import Journal
 from computerd.journal.refusal import UnusableError
 from computerd.journal.store import Store
 from tests.journal.real import JournalCase
@@ -46,7 +46,7 @@ class RenewalCase(JournalCase):
     async def setUp(self) -> None:  # type: ignore[override]
         super().setUp()
         self.reports: list[str] = []
-        self.patch(Journal, "_report", lambda journal, text: self.reports.append(text))
+        self.patch(Engine, "_report", lambda journal, text: self.reports.append(text))
         self.heard = Heard()
         self.journal = self.new_journal()
         self.journal.listen(self.heard)
@@ -85,7 +85,7 @@ class RenewalCase(JournalCase):
     def block(self) -> threading.Event:
         """Keeps the thread busy until the event is set."""
         release = threading.Event()
-        self.journal._submit(Job(lambda connection: release.wait(30), False)).addErrback(lambda _: None)
+        self.journal._engine.submit(Job(lambda connection: release.wait(30), False)).addErrback(lambda _: None)
         self.addCleanup(release.set)
         return release
 
@@ -184,7 +184,7 @@ class BrokenFileTests(RenewalCase):
         """They are refused, and what has happened is written into the new file."""
         release = self.block()
         good = self.journal.append(session_id(1), [opened(3)])
-        broken = self.journal._submit(Job(corrupt, True))
+        broken = self.journal._engine.submit(Job(corrupt, True))
         patient = self.journal.append(session_id(1), [closed(1)], patient=True)
         read = self.journal.session(session_id(1))
         release.set()
@@ -201,7 +201,7 @@ class BrokenFileTests(RenewalCase):
         """It ends quietly: there is nobody to tell."""
         self.change(f"UPDATE sessions SET origin = 'nonsense' WHERE id = '{session_id(1)}'")
         release = self.block()
-        broken = self.journal._submit(Job(corrupt, True))
+        broken = self.journal._engine.submit(Job(corrupt, True))
         patient = self.journal.append(session_id(1), [closed(1)], patient=True)
         release.set()
         with self.assertRaises(ApiError):
@@ -242,12 +242,12 @@ class BrokenFileTests(RenewalCase):
     async def test_no_loop(self) -> None:
         """The second time waits, and says what to suspect. Meanwhile work is refused, patient work waits."""
         self.patch(renewals, "PAUSE_SECONDS", 1.0)
-        for done in [self.journal._submit(Job(corrupt, True)) for _ in range(2)]:
+        for done in [self.journal._engine.submit(Job(corrupt, True)) for _ in range(2)]:
             with self.assertRaises(ApiError):
                 await done
         await self.until(self.renewals)
         with self.assertRaises(ApiError):
-            await self.journal._submit(Job(corrupt, True))
+            await self.journal._engine.submit(Job(corrupt, True))
         patient = self.journal.append(session_id(1), [closed(1)], patient=True)
         for asked in (self.journal.append(session_id(1), [opened(3)]), self.journal.session(session_id(1))):
             with self.assertRaises(ApiError) as caught:
@@ -269,7 +269,7 @@ class BrokenFileTests(RenewalCase):
 
         self.patch(damage, "begin_anew", refuse)
         with self.assertRaises(ApiError):
-            await self.journal._submit(Job(corrupt, True))
+            await self.journal._engine.submit(Job(corrupt, True))
         await self.until(lambda: failures)
         with self.assertRaises(ApiError) as caught:
             await self.journal.append(session_id(1), [opened(3)], patient=True)
@@ -282,7 +282,7 @@ class BrokenFileTests(RenewalCase):
         self.patch(self.heard, "renewed", fail)
         self.patch(self.heard, "committed", fail)
         with self.assertRaises(ApiError):
-            await self.journal._submit(Job(corrupt, True))
+            await self.journal._engine.submit(Job(corrupt, True))
         self.assertEqual((await self.journal.append(session_id(1), [opened(3)], patient=True))[0].seq, 5)
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 2)
 
@@ -293,7 +293,7 @@ class BrokenFileTests(RenewalCase):
             raise error
 
         with self.assertRaises(ApiError):
-            await self.journal._submit(Job(full, True))
+            await self.journal._engine.submit(Job(full, True))
         await self.journal.append(session_id(1), [opened(3)])
         self.assertEqual((self.renewals(), self.aside()), (0, []))
 

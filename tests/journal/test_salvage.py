@@ -11,7 +11,7 @@ import sys
 from computerd.api.audit import Entry
 from computerd.journal import audit, damage
 from computerd.journal.database import connect
-from computerd.journal.journal import Journal
+from computerd.journal.engine import Engine
 from tests.journal.real import JournalCase
 from tests.journal.test_credentials import ROOT
 from tests.session.journal_interface import (
@@ -34,7 +34,7 @@ class SalvageCase(JournalCase):
     async def setUp(self) -> None:  # type: ignore[override]
         super().setUp()
         self.reports: list[str] = []
-        self.patch(Journal, "_report", lambda journal, text: self.reports.append(text))
+        self.patch(Engine, "_report", lambda journal, text: self.reports.append(text))
         journal = await self.started()
         for number in range(SESSIONS):
             await self.session(journal, number)

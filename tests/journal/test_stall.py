@@ -13,7 +13,8 @@ from twisted.internet.interfaces import IDelayedCall, IReactorFromThreads
 from computerd.contract.errors import ApiError, Code
 from computerd.contract.objects import Event
 from computerd.journal.backlog import STALL_SECONDS
-from computerd.journal.journal import STOP_SECONDS, Journal
+from computerd.journal.engine import STOP_SECONDS
+from computerd.journal.journal import Journal
 from computerd.session.port import Decided
 from tests.journal.real import JournalCase
 from tests.session.journal_interface import Heard, all_events, closed, opened, session_id
@@ -78,7 +79,7 @@ class StallTests(JournalCase):
 
     async def taken(self) -> None:
         """Waits until the thread has begun with what was asked first."""
-        while not self.journal._writer._queue.empty():
+        while not self.journal._engine._writer._queue.empty():
             await task.deferLater(reactor, 0.001)
 
     async def test_refused_after_five_seconds_and_well_again(self) -> None:
@@ -133,7 +134,7 @@ class StallTests(JournalCase):
         self.refused(begun)
         self.assertEqual(self.half.clock.getDelayedCalls(), [])
         self.resume()
-        thread = self.journal._thread
+        thread = self.journal._engine._thread
         assert thread is not None
         while thread.is_alive():
             await task.deferLater(reactor, 0.001)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 import time
 
+from computerd.journal.engine import Engine
 from computerd.journal.group import Group
-from computerd.journal.journal import Journal
 from computerd.journal.trimming import Trimmer
 from tests.journal.real import JournalCase
 from tests.session.journal_interface import a_key, a_record, beginning, opened, session_id, waking
@@ -20,7 +20,7 @@ class TrimmingTests(JournalCase):
     async def setUp(self) -> None:  # type: ignore[override]
         super().setUp()
         self.reports: list[str] = []
-        self.patch(Journal, "_report", lambda journal, text: self.reports.append(text))
+        self.patch(Engine, "_report", lambda journal, text: self.reports.append(text))
         self.journal = await self.started()
         await self.session(self.journal)
 
@@ -100,11 +100,22 @@ class TrimmingTests(JournalCase):
     async def test_keys_count_too(self) -> None:
         for number in range(30):
             await self.journal.decide(session_id(1), waking, key=a_key(str(number)))
-        self.ahead = 25 * 3600
+        self.later(25 * 3600)
         self.assertEqual(await self.journal.trim(keep=100, before=None, limit=20), {})
         self.assertEqual(self.query("SELECT count(*) FROM keys"), [(10,)])
         self.assertIsNone(await self.journal.trim(keep=100, before=None, limit=20))
         self.assertEqual(self.query("SELECT count(*) FROM keys"), [(0,)])
+
+    async def test_a_step_of_the_wall_clock_forgets_no_key(self) -> None:
+        """L5."""
+        kept = a_key("once")
+        await self.journal.decide(session_id(1), waking, key=kept)
+        self.ahead = 2 * 365 * 86_400
+        self.assertIsNone(await self.journal.trim(keep=100, before=None, limit=20))
+        for ahead in (self.ahead, 0.0):
+            self.ahead = ahead
+            self.assertIsNotNone(await self.journal.answered(kept.member, kept.method, kept.key, kept.digest))
+            self.assertTrue((await self.journal.decide(session_id(1), waking, key=kept)).repeated)
 
     async def test_the_log_stays_bounded(self) -> None:
         """S7. Removing is writing too."""

@@ -63,7 +63,7 @@ class AgentlessTests(RealFrontCase):
 
     def test_an_interrupt(self) -> None:
         before = list(self.journal.log[THERE])
-        for body in (None, {}, KEY, {"turnId": TURN, **KEY}):
+        for body in (None, {}, KEY, KEY, {"turnId": TURN, "idempotencyKey": "l"}):
             status, said = self.ask("POST", "interrupt", body)
             self.assertEqual((status, said["seq"]), (200, 2))
             self.assertEqual((said["session"]["id"], said["session"]["lastSeq"]), (THERE, 2))

@@ -145,7 +145,7 @@ class AckTests(RealFrontCase):
     def test_an_ack_counts_for_what_the_connection_follows(self) -> None:
         self.peer.send(say("sessions.ack", {"sessionId": THERE, "seq": 2}))
         self.assertEqual(self.attach(), [1, 2])
-        (follower,) = self.sessions._feeds[THERE]._subscribers
+        (follower,) = self.sessions._feeds.by_session[THERE]._subscribers
         self.assertEqual(follower.acked, 0)  # type: ignore[attr-defined]  # it is a Follower
         for seq in (1, 3, 2**53 - 1, 0):
             self.peer.send(say("sessions.ack", {"sessionId": THERE, "seq": seq}))

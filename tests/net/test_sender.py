@@ -119,6 +119,37 @@ class PushTests(SynchronousTestCase):
         self.sender.resumeProducing()
         self.assertEqual((one.resumed, self.sent()), (0, [(2, b"\0\0\0\1last")]))
 
+    def test_messages_are_not_taken_while_it_is_full(self) -> None:
+        """What somebody else keeps costs nothing here."""
+        one, two, _ = self.sources
+        self.assertTrue(self.sender.messages([b"1", b"2" * 200], one))
+        self.assertEqual(self.sent(), [(1, b"1"), (1, b"2" * 200)])
+        self.sender.pauseProducing()
+        self.assertFalse(self.sender.messages([b"3"], one))
+        self.sender.frame(2, b"x", two)
+        order: list[int] = []
+        for source in (one, two):
+            source.resume = lambda channel=source.channel: order.append(channel)  # type: ignore[method-assign,misc]
+        self.sender.resumeProducing()
+        self.assertEqual((self.sent(), order, self.sender.unsent), ([(2, b"\0\0\0\2x")], [1, 2], 0))
+        self.assertTrue(self.sender.messages([b"3"], one))
+        self.assertEqual(self.sent(), [(1, b"3")])
+
+    def test_messages_that_are_taken_all_the_same_count_as_unread(self) -> None:
+        """And whoever gave them hears that there is no room for more, and later that there is."""
+        one = Source(self.sender, 1, 0)
+        self.sender.pauseProducing()
+        self.assertFalse(self.sender.messages([b"x" * 1000], one, all_the_same=True))
+        self.assertEqual((self.sender.unsent, one.resumed), (1004, 0))
+        self.sender.resumeProducing()
+        self.assertEqual((len(self.sent()), self.sender.unsent, one.resumed), (1, 0, 1))
+        self.assertTrue(self.sender.messages([b"x"], one, all_the_same=True))
+
+    def test_messages_after_the_end(self) -> None:
+        self.sender.end()
+        self.assertTrue(self.sender.messages([b"x"], self.sources[0]))
+        self.assertEqual(self.sent(), [])
+
     def test_over_the_limit(self) -> None:
         self.sender.pauseProducing()
         packet = text_frame(b"x" * limits.MIB)

@@ -303,6 +303,8 @@ class LineTests(SynchronousTestCase):
         line = self.line("terminal.opened", {"terminalId": "tm_1", "command": "x" * 10_000})
         self.assertLess(len(line), 300)
         self.assertTrue(line.endswith("…"))
+        line = eventline.line({"type": "t" * 10_000, "actor": {"name": "a" * 10_000}, "data": "d" * 10_000})
+        self.assertLess(len(line), 400)
 
     @given(
         st.text(),

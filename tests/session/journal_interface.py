@@ -360,9 +360,9 @@ class JournalInterface(TestCase):
         for done in (*before, *after):
             await done
         self.assertEqual((await first).record.status, "suspended")
-        for done, code in ((second, Code.SESSION_BUSY), (unknown, Code.SESSION_NOT_FOUND)):
+        for refused, code in ((second, Code.SESSION_BUSY), (unknown, Code.SESSION_NOT_FOUND)):
             with self.assertRaises(ApiError) as caught:
-                await done
+                await refused
             self.assertEqual(caught.exception.code, code)
         self.assertEqual([event.seq for event in await all_events(self.journal)], list(range(1, 10)))
         # what was refused may be tried again with the same key

@@ -26,7 +26,8 @@ class Reader:
         events: What was sent, as (session, seq).
         detached: What was said of sessions that are not followed any more.
         order: Both, in the order in which they were sent: a session for an event, a notification as it is.
-        sizes: Bytes of each call of `messages`.
+        sizes: Bytes of each call of `messages` that was taken.
+        forced: How often something was taken although it was full.
         waiting: Who is to be told that there is room.
     """
 
@@ -35,6 +36,7 @@ class Reader:
     detached: list[SessionDetached] = field(factory=list)
     order: list[object] = field(factory=list)
     sizes: list[int] = field(factory=list)
+    forced: int = 0
     waiting: dict[Waiting, None] = field(factory=dict)
     forgotten: list[Waiting] = field(factory=list)
 
@@ -42,10 +44,16 @@ class Reader:
         """Nobody here has terminals."""
         raise NotImplementedError
 
-    def messages(self, texts: Sequence[bytes], source: Waiting) -> bool:
+    def messages(self, texts: Sequence[bytes], source: Waiting, *, all_the_same: bool = False) -> bool:
         """See `Outbox`."""
         assert texts, "nothing is sent for nothing"
         assert source not in self.waiting, "who was told to wait gives no more"
+        full = self.room <= 0
+        if full:
+            self.waiting[source] = None
+            if not all_the_same:
+                return False
+        self.forced += self.room <= 0
         self.sizes.append(sum(map(len, texts)))
         for text in texts:
             notification = msgspec.json.decode(text)
@@ -54,9 +62,7 @@ class Reader:
             self.events.append((event["sessionId"], event["seq"]))
             self.order.append(event["sessionId"])
         self.room -= 1
-        if self.room <= 0:
-            self.waiting[source] = None
-        return self.room > 0
+        return not full
 
     def forget(self, source: Waiting) -> None:
         """See `Outbox`."""

@@ -39,7 +39,10 @@ class Ear:
     def lost(self) -> None:
         self.heard.append("lost")
 
-    def renewed(self, log_epoch: str, first_seq: int) -> None:
+    def freeze(self) -> None:
+        self.heard.append("frozen")
+
+    def renewed(self, log_epoch: str, first_seq: int | None) -> None:
         self.heard.append((log_epoch, first_seq))
 
 
@@ -52,8 +55,9 @@ class FeedTests(SynchronousTestCase):
         self.ear = Ear()
         self.feed.join(self.ear)
 
-    def end(self) -> None:
+    def end(self, ended: Feed) -> None:
         """Nobody follows."""
+        self.assertIs(ended, self.feed)
         self.ends += 1
 
     def test_news(self) -> None:
@@ -72,10 +76,10 @@ class FeedTests(SynchronousTestCase):
             before = self.feed.total
             self.feed.committed(new)
             self.assertEqual((self.ear.heard[-1], self.feed.last_seq), ("lost", new[-1].seq))
-            self.assertEqual((self.feed.tail(new[-1].seq), self.feed.tail(new[-1].seq - 1)), ([], None))
+            self.assertEqual((self.feed.tail(new[-1].seq, 9999), self.feed.tail(new[-1].seq - 1, 9999)), (None, None))
             self.assertEqual((self.feed.total, self.feed.total_at(1)), (before, before))
         self.feed.committed(events(10, 1))
-        self.assertEqual(len(self.feed.tail(9) or ()), 1)
+        self.assertEqual(len(self.feed.tail(9, 1) or ()), 1)
 
     def test_it_ends_with_the_last_one(self) -> None:
         other = Ear()
@@ -110,7 +114,7 @@ class FeedTests(SynchronousTestCase):
         """Whatever is committed: the sums are those of the messages, the tail is the newest of them, and both are bounded."""
         self.patch(limits, "MAX_BACKLOG_EVENTS", 30)
         self.patch(feed, "TAIL_BYTES", 3000)
-        made = Feed(session_id(1), 2, lambda: None)
+        made = Feed(session_id(1), 2, lambda _: None)
         texts: list[bytes] = []
         for count, length in commits:
             new = events(made.last_seq + 1, count, length)
@@ -120,13 +124,14 @@ class FeedTests(SynchronousTestCase):
         for back in range(min(30, len(texts)) + 1):
             seq = made.last_seq - back
             self.assertEqual(made.total - made.total_at(seq), sum(map(len, texts[len(texts) - back :])))
-            tail = made.tail(seq)
+            tail = made.tail(seq, 10**9)
             if tail is not None:
                 self.assertEqual(tail, texts[len(texts) - back :])
-            elif back <= len(texts):
+                self.assertEqual(made.tail(seq, 1), tail[:1])
+            elif 0 < back <= len(texts):
                 self.assertGreater(sum(map(len, texts[len(texts) - back :])), 3000)
-        self.assertIsNone(made.tail(made.last_seq - len(texts) - 1))
-        self.assertIsNone(made.tail(made.last_seq + 1))
+        self.assertIsNone(made.tail(made.last_seq - len(texts) - 1, 1))
+        self.assertIsNone(made.tail(made.last_seq + 1, 1))
         self.assertEqual(made.total_at(made.last_seq + 1), made.total)
-        self.assertLessEqual(len(made._sums), 31)
+        self.assertLessEqual(len(made._sums), 61)
         self.assertLessEqual(sum(map(len, made._tail)), 3000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Sequence
 
-from attrs import define
+from attrs import define, field
 from msgspec import UNSET
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
@@ -13,8 +13,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from computerd.contract import limits
 from computerd.contract.errors import ApiError, Code
 from computerd.session import feed, follower
+from computerd.session.allowance import ACK_SECONDS
 from computerd.session.feed import message
-from computerd.session.follower import ACK_SECONDS, Follower, State
+from computerd.session.follower import Follower, State
 from computerd.session.sessions import Sessions
 from computerd.terminal.outbox import Waiting
 from tests.session.fake_journal import seeded
@@ -80,9 +81,9 @@ class FollowerCase(SynchronousTestCase):
         self.assertIs(made.state, State.ENDED)
         self.assertEqual(self.sessions.tally.attached, 0)
         self.assertEqual(self.clock.getDelayedCalls(), [])
-        self.assertEqual(self.sessions._feeds, {})
+        self.assertEqual(self.sessions._feeds.by_session, {})
         self.assertIn(made, self.reader.forgotten)
-        self.assertEqual((len(made._backlog), len(made._pages), self.journal.pages), (0, 0, []))
+        self.assertEqual((len(made._page), len(made._allowance._pages), self.journal.pages), (0, 0, []))
         before = len(self.reader.order)
         self.commit()
         made.resume()
@@ -159,7 +160,7 @@ class GivingTests(FollowerCase):
         late = self.journal.log[S][2:]
         self.journal.turn()
         self.assertEqual(self.seqs(), [1, 2, 3, 4])
-        told = self.sessions._feeds[S]
+        told = self.sessions._feeds.by_session[S]
         told.committed(late)
         self.assertEqual(self.seqs(), [1, 2, 3, 4])
         self.journal.listen(self.sessions)
@@ -190,12 +191,12 @@ class GivingTests(FollowerCase):
         self.commit()
         self.assertEqual((self.seqs(), other.seqs(S)), ([1, 2, 3], [3, 4]))
         second.detach()
-        self.assertEqual(self.sessions._feeds, {})
+        self.assertEqual(self.sessions._feeds.by_session, {})
 
     def test_cursor_ahead(self) -> None:
         error = self.assertRaises(ApiError, self.attach, 3)
         self.assertEqual((error.code, error.field), (Code.CURSOR_AHEAD, "after"))
-        self.assertEqual((self.sessions._feeds, self.sessions.tally.attached), ({}, 0))
+        self.assertEqual((self.sessions._feeds.by_session, self.sessions.tally.attached), ({}, 0))
 
 
 @define(eq=False)
@@ -204,12 +205,24 @@ class BreakingReader(Reader):
 
     breaks: Follower | None = None
 
-    def messages(self, texts: Sequence[bytes], source: Waiting) -> bool:
+    def messages(self, texts: Sequence[bytes], source: Waiting, *, all_the_same: bool = False) -> bool:
         """See `Outbox`."""
-        taken = super().messages(texts, source)
+        taken = super().messages(texts, source, all_the_same=all_the_same)
         if self.breaks is not None:
             self.breaks.detach()
         return taken
+
+
+@define(eq=False)
+class StallingReader(Reader):
+    """Once something was sent, the journal's disk is slow."""
+
+    journal: SlowJournal = field(factory=SlowJournal)
+
+    def messages(self, texts: Sequence[bytes], source: Waiting, *, all_the_same: bool = False) -> bool:
+        """See `Outbox`."""
+        self.journal.slow = True
+        return super().messages(texts, source, all_the_same=all_the_same)
 
 
 class HeldTests(FollowerCase):
@@ -219,8 +232,9 @@ class HeldTests(FollowerCase):
         made = self.following()
         self.reader.room = 1
         self.commit()
-        self.assertIs(made.state, State.HELD)
+        self.assertIs(made.state, State.LIVE)
         self.commit(2)
+        self.assertIs(made.state, State.HELD)
         self.commit(2)
         self.assertEqual(self.seqs(), [1, 2, 3])
         self.journal.slow = True
@@ -247,11 +261,54 @@ class HeldTests(FollowerCase):
         self.reader.room = 1
         self.following()
         self.commit(20, 500)
-        kept = self.sessions._feeds[S]
+        kept = self.sessions._feeds.by_session[S]
         (made,) = kept._subscribers
         assert isinstance(made, Follower)
-        self.assertLessEqual(len(made._backlog), 10)
+        self.assertLessEqual(len(made._page), 10)
         self.assertLessEqual(sum(map(len, kept._tail)), 2000)
+
+    def test_a_piece_is_kept_of_a_page_that_finds_no_room(self) -> None:
+        """So that a connection that is never free when a page comes gets on all the same, and costs no more than that."""
+        self.patch(follower, "GIVE_BYTES", 600)
+        self.commit(50)
+        self.journal.slow = True
+        made = self.following()
+        self.reader.room = 0
+        self.journal.turn()
+        self.assertEqual((self.seqs(), made.state, len(made._page), len(made._piece)), ([], State.HELD, 0, 2))
+        self.reader.make_room(1)
+        self.assertEqual((self.seqs(), made.state, len(self.journal.pages)), ([1, 2], State.REPLAY, 1))
+
+    def test_what_is_too_large_to_be_kept_counts_as_unread(self) -> None:
+        self.patch(follower, "GIVE_BYTES", 600)
+        self.commit(1, 2500)
+        self.commit(20)
+        self.journal.slow = True
+        made = self.following(2)
+        self.reader.room = 0
+        self.journal.turn()
+        self.assertEqual((self.seqs(), self.reader.forced, made.state), ([3], 1, State.HELD))
+        self.assertEqual((list(made._piece), len(made._page)), ([], 0))
+
+    def test_one_piece_that_is_too_large_is_unread_at_a_time(self) -> None:
+        """Or a client that reads a history of them as fast as it can would be cut off for what it has not read yet."""
+        self.patch(follower, "GIVE_BYTES", 600)
+        for _ in range(5):
+            self.commit(1, 2500)
+        made = self.following(2)
+        self.assertEqual(self.seqs(), [3, 4, 5, 6, 7])
+        self.reader.events.clear()
+        made.detach()
+        self.reader.room = 0
+        made = self.following(2)
+        for last in range(3, 8):
+            self.assertEqual((self.seqs(), made.state), (list(range(3, last + 1)), State.HELD))
+            self.reader.make_room(0)
+            self.assertEqual(self.seqs()[-1], last, "not before there is room")
+            for source in tuple(self.reader.waiting):
+                del self.reader.waiting[source]
+                source.resume()
+        self.assertIs(made.state, State.LIVE)
 
     def test_history_is_given_in_pieces(self) -> None:
         """What one session holds the others of its connection up by."""
@@ -511,7 +568,7 @@ class EndTests(FollowerCase):
         self.settled(made)
 
     def test_detach_while_held(self) -> None:
-        self.reader.room = 1
+        self.reader.room = 0
         made = self.following()
         self.assertIn(made, self.reader.waiting)
         made.detach()
@@ -525,13 +582,11 @@ class EndTests(FollowerCase):
         self.settled(made)
 
     def test_detach_gives_up_a_later_page(self) -> None:
+        """Also when the first was there at once."""
         self.commit(50)
-        self.journal.slow = True
+        self.reader = StallingReader(journal=self.journal)
         made = self.following()
-        self.journal.slow = False
-        self.commit()
-        self.journal.slow = True
-        self.journal.turn()
+        self.assertEqual((self.seqs(), len(self.journal.pages)), (list(range(1, 11)), 1))
         made.detach()
         self.assertEqual(self.journal.cancelled, 1)
         self.settled(made)
@@ -601,6 +656,15 @@ class RemovedTests(FollowerCase):
         self.following(5)
         self.assertEqual(self.seqs(), list(range(33, 53)))
 
+    def test_what_was_removed_is_not_waited_for(self) -> None:
+        """It counts as acknowledged."""
+        self.commit(5 * self.max_events)
+        self.trim(self.max_events - 20)
+        made = self.following()
+        self.assertEqual((len(self.seqs()), made.state), (self.max_events - 20, State.LIVE))
+        self.commit(self.max_events)
+        self.assertEqual(self.reader.detached, [])
+
     def test_nothing_is_left_of_the_history(self) -> None:
         self.commit(50)
         self.trim(0)
@@ -645,7 +709,7 @@ class RemovedTests(FollowerCase):
         self.commit()
         self.reader.room = 1
         made.start()
-        self.assertEqual((self.seqs(), made.state), ([3], State.HELD))
+        self.assertEqual((self.seqs(), made.state), ([3], State.LIVE))
         self.commit(50)
         self.trim(20)
         self.reader.make_room()

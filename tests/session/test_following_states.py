@@ -22,8 +22,9 @@ from computerd.api.attachments import Attachments
 from computerd.contract import limits
 from computerd.contract.errors import ApiError, Code
 from computerd.session import feed, follower
+from computerd.session.allowance import ACK_SECONDS
 from computerd.session.feed import message
-from computerd.session.follower import ACK_SECONDS, Follower, State
+from computerd.session.follower import Follower, State
 from computerd.session.sessions import Sessions
 from tests.session.fake_journal import seeded
 from tests.session.journal_interface import NOW, a_record, beginning, opened, session_id
@@ -271,9 +272,9 @@ class Following(RuleBasedStateMachine):
             assert self.bench.last(number) - since <= MAX_EVENTS
             assert self.bench.bytes_after(number, since) <= MAX_BYTES
             kept = model.follower
-            if kept._live_since is None:
+            if kept._allowance._live_since is None:
                 assert kept.sent - kept.acked < MAX_EVENTS + 10
-                assert kept._page_bytes < MAX_BYTES + TAIL_BYTES + 1500
+                assert kept._allowance._page_bytes < MAX_BYTES + TAIL_BYTES + 1500
 
     @invariant()
     def _what_is_kept(self) -> None:
@@ -281,15 +282,15 @@ class Following(RuleBasedStateMachine):
             return
         bench = self.bench
         followed = {session_id(number) for number in bench.models}
-        assert set(bench.sessions._feeds) == followed
+        assert set(bench.sessions._feeds.by_session) == followed
         assert len(bench.attachments) == bench.sessions.tally.attached == len(followed)
         assert len(bench.journal.pages) <= len(followed)
         for model in bench.models.values():
             kept = model.follower
-            assert len(kept._backlog) <= PAGE
+            assert len(kept._page) <= PAGE
             assert kept.feed._tail_bytes == sum(map(len, kept.feed._tail)) <= TAIL_BYTES
-            assert len(kept.feed._sums) <= MAX_EVENTS + 1
-            assert kept._page_bytes == sum(size for _, size in kept._pages)
+            assert len(kept.feed._sums) <= 2 * MAX_EVENTS + 1
+            assert kept._allowance._page_bytes == sum(size for _, size in kept._allowance._pages)
             assert (kept._timer is not None) == (kept.state is State.FULL)
         assert max(bench.reader.sizes, default=0) < GIVE_BYTES + 1300
         assert len(bench.clock.getDelayedCalls()) <= len(followed)
@@ -323,7 +324,7 @@ class Following(RuleBasedStateMachine):
                 got[-1] if got else max(model.after, bench.journal.records[session_id(number)].first_seq - 1)
             ) == bench.last(number)
         bench.attachments.close()
-        assert bench.sessions._feeds == {}
+        assert bench.sessions._feeds.by_session == {}
         assert bench.clock.getDelayedCalls() == []
         assert bench.sessions.tally.attached == 0
 

@@ -244,6 +244,19 @@ class SuspendTests(LifecycleCase):
             self.assertEqual((outcome.record.last_seq, list(outcome.events)), (4, []))
         self.assertEqual(self.processes.ended, [ID])
 
+    def test_a_terminal_that_is_about_to_wake_it_is_ended_too(self) -> None:
+        """Its opening is on its way to the journal, where it comes first: it must not be open in a session that sleeps."""
+        self.suspend()
+        self.journal.holding = True
+        self.processes.open.add(ID)
+        opening = self.begin(self.sessions.terminal_opened(ID, terminal_id(1), None, ACTOR))
+        self.assertEqual(self.code(self.begin_suspend(if_idle=True)), Code.SESSION_BUSY)
+        suspending = self.begin_suspend()
+        self.assertEqual(self.processes.ended, [ID, ID])
+        self.journal.release()
+        self.successResultOf(opening)
+        self.assertEqual(self.successResultOf(suspending).record.status, "suspended")
+
     def test_an_archived_session_is_suspended_already(self) -> None:
         self.update(archived=True)
         self.assertEqual(list(self.suspend().events), [])

@@ -67,7 +67,9 @@ class RecordingOutbox:
         self.sent.append((channel, data))
         return not self.full
 
-    def messages(self, texts: Sequence[bytes], source: Waiting) -> bool:
+    def messages(self, texts: Sequence[bytes], source: Waiting, *, all_the_same: bool = False) -> bool:
+        if self.full and not all_the_same:
+            return False
         self.sent += [("message", text) for text in texts]
         return not self.full
 

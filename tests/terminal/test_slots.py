@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -63,6 +65,27 @@ class SlotsTests(SynchronousTestCase):
         self.slots.take("s")
         self.slots.give_back("s")
         self.assertEqual(len(self.emptied), 3)
+
+    def test_who_does_not_wait_for_it_any_longer(self) -> None:
+        self.slots.take("s")
+        ends = {name: self.slots.when_empty("s", lambda name=name: self.emptied.append(name)) for name in "abcd"}  # type: ignore[misc]  # as above
+        self.slots.when_empty("s", ends["d"])
+        ends["b"]()
+        ends["b"]()
+        self.assertEqual(len(self.slots._emptied["s"]), 4)
+        self.slots.when_empty("t", lambda: self.emptied.append("t"))()
+        self.slots.give_back("s")
+        self.assertEqual(self.emptied, ["t", "a", "c", "d"])
+        ends["a"]()
+
+    def test_one_who_is_called_ends_the_wait_of_another(self) -> None:
+        self.slots.take("s")
+        ends: list[Callable[[], None]] = []
+        self.slots.when_empty("s", lambda: ends[0]())
+        ends.append(self.slots.when_empty("s", lambda: self.emptied.append("never")))
+        self.slots.when_empty("s", lambda: self.emptied.append("last"))
+        self.slots.give_back("s")
+        self.assertEqual(self.emptied, ["last"])
 
     def test_who_takes_one_when_it_is_empty(self) -> None:
         self.slots.take("s")
