@@ -44,7 +44,7 @@ class Program:
             ApiError: `computer_not_set_up`: there is none.
         """
         python = interpreter(privileged=privileged)
-        command = f"exec {shlex.quote(python)} -I -S -E -c {shlex.quote(boot.BOOT)}"
+        command = f"exec {shlex.quote(python)} -X utf8 -I -S -E -c {shlex.quote(boot.BOOT)}"
         folders = libraries(python)
         return cls(
             command, boot.first_frame(folders), zstd=bool(folders) or (_same(python) and sys.version_info >= _WITH_ZSTD)

@@ -157,7 +157,8 @@ class Upload(Protocol):
         """That was all. Fires when it is in place.
 
         Raises:
-            ApiError: `invalid_archive`, `too_large`, `path_exists`, `unavailable` (the disk is full), `computer_unavailable`, with the workspace as it was.
+            ApiError: `invalid_archive`, `too_large`, `path_exists`, `unavailable` (the disk is full), `computer_unavailable`; the workspace is
+                as it was then.
         """
 
     def abort(self) -> None:
@@ -167,7 +168,7 @@ class Upload(Protocol):
 class Files(Protocol):
     """The files of workspaces.
 
-    Every call fails with ApiError: `invalid_path` (what the path names is no place in the workspace, or not what is asked for; the message says which),
+    Every call fails with ApiError: `invalid_path` (what the path names is no place in the workspace, or not what is asked for; the message says),
     `path_not_found`, `computer_not_set_up` or `computer_unavailable`; and within a deadline, whatever the workspace or the user's process does.
     """
 

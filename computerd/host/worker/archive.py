@@ -23,8 +23,10 @@ _MAX_BEFORE: Final = 8
 _MAX_SECONDS: Final = 1 << 40
 _RECORD: Final = re.compile(rb"(\d{1,7}) ([^=\n]+)=")
 _NEWLINE: Final = 0x0A
+_POINT: Final = 0x2E
 _ZEROS: Final = bytes(BLOCK)
 _FILES: Final = (b"0", b"\0", b"7")
+_OTHERS: Final = (HARD_LINK, SYMLINK, FOLDER)
 _GNU_SPARSE: Final = b"S"
 _PAX: Final = (b"x", b"X")
 _KNOWN: Final = frozenset((b"path", b"linkpath", b"size", b"mtime", *sparse.KEYS))
@@ -107,20 +109,18 @@ def shown(name: bytes) -> str:
 
 def _entry(tape: Tape, block: bytes, kind: bytes, records: Records) -> Entry:
     name = records.get(sparse.NAME) or records.get(b"path") or _name(block)
-    if kind in _NEVER:
-        raise invalid(f"{shown(name)} is {_NEVER[kind]}.")
+    sparse_block = None
     if kind in _FILES or kind == _GNU_SPARSE:
-        kind, sparse_block = (FOLDER if name.endswith(b"/") else FILE), block if kind == _GNU_SPARSE else None
-    elif kind in (HARD_LINK, SYMLINK, FOLDER):
-        sparse_block = None
-    else:
-        raise invalid(f"{shown(name)} is of a type that is not known.")
+        sparse_block = block if kind == _GNU_SPARSE else None
+        kind = FOLDER if name[-1:] == b"/" else FILE
+    elif kind not in _OTHERS:
+        raise invalid(f"{shown(name)} is {_NEVER.get(kind, 'of a type that is not known')}.")
     size = 0
     if kind == FILE:
         size = _decimal(records[b"size"]) if b"size" in records else _number(block[124:136])
         if size < 0:
             raise invalid(f"{shown(name)} has a size below zero.")
-    link = records.get(b"linkpath") or block[157:257].partition(b"\0")[0]
+    link = b"" if kind == FILE else records.get(b"linkpath") or block[157:257].partition(b"\0")[0]
     entry = Entry(name, kind, _number(block[100:108]) & 0o7777, _mtime(block, records), size, link)
     if kind == FILE and (sparse_block is not None or sparse.is_said(records)):
         _sparse(tape, entry, sparse_block, records)
@@ -149,13 +149,18 @@ def _name(block: bytes) -> bytes:
 
 def _check_sum(block: bytes) -> None:
     """Raises Refused. Some old tars added the bytes as signed numbers."""
+    said = _sum_said(block[148:156])
     found = checksum(block)
-    try:
-        said = _number(block[148:156])
-    except Refused:
-        said = -1
-    if said != found and said != found - 256 * sum(byte > 127 for byte in block):
+    if found != said and said != found - 256 * sum(byte > 127 for byte in block):
         raise invalid("A header in it is damaged, or it is no tar archive.")
+
+
+@lru_cache(maxsize=4096)
+def _sum_said(field: bytes) -> int:
+    try:
+        return _number(field)
+    except Refused:
+        return -1
 
 
 @lru_cache(maxsize=1024)  # mostly the same few
@@ -191,6 +196,8 @@ def _mtime(block: bytes, records: Records) -> int:
     if text is None:
         seconds, nanoseconds = _number(block[136:148]), 0
     else:
+        if len(text) == 20 and text[10] == _POINT and (digits := text[:10] + text[11:]).isdigit():
+            return int(digits)  # as nearly all are
         whole, _, fraction = text.removeprefix(b"-").partition(b".")
         if fraction and not fraction.isdigit():
             raise invalid("A time in it is none.")
@@ -211,7 +218,7 @@ def _filled(size: int) -> int:
 def _body(tape: Tape, block: bytes) -> bytes:
     """What a header that says more of the next entry holds."""
     size = _number(block[124:136])
-    return tape.take(_filled(size))[:size]
+    return tape.take(BLOCK if 0 < size <= BLOCK else _filled(size))[:size]
 
 
 def _pax(body: bytes) -> Records:

@@ -37,7 +37,7 @@ class Decoder:
     def __init__(self) -> None:
         self._data = bytearray()
 
-    def feed(self, data: bytes) -> list[tuple[int, bytes, bytes]]:
+    def feed(self, data: bytes | memoryview) -> list[tuple[int, bytes, bytes]]:
         """Takes what was read; returns `(request, kind, payload)` of each frame that is whole.
 
         Raises:

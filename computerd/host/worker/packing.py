@@ -83,6 +83,7 @@ class Packer:
         self._request = request
         self._encoder = encoder
         self._held: list[bytes] = []
+        self._room = memoryview(bytearray(_BATCH))
         self._size = 0
         self._entries = 0
         self._bytes = 0
@@ -255,17 +256,18 @@ class Packer:
         """Writes what a file holds, so many bytes of it whatever becomes of it."""
         end = start + length
         while start < end:
-            data = os.pread(file, min(end - start, _BATCH), start)
-            if not data:
+            piece = self._room[: end - start]
+            size = os.preadv(file, [piece], start)
+            if not size:
                 raise Refused(UNAVAILABLE, f"`{spell(path)[0]}` became shorter while it was read.")
-            self._write(data)
-            start += len(data)
+            if size == _BATCH:  # without a copy
+                self._flush()
+                self._request.write(self._encoder.compress(piece))
+            else:
+                self._write(bytes(piece[:size]))
+            start += size
 
     def _write(self, data: bytes) -> None:
-        if len(data) >= _BATCH:  # as it is, without a copy
-            self._flush()
-            self._request.write(self._encoder.compress(data))
-            return
         self._held.append(data)
         self._size += len(data)
         if self._size >= _BATCH:

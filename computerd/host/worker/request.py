@@ -137,7 +137,7 @@ class Request:
             view = view[size:]
 
     def read(self) -> bytes | None:
-        """The next piece of the upload, after the last one was dealt with; None at its end."""
+        """The next bytes of the upload, up to a window of them, after the last one was dealt with; None at its end."""
         if self._dealt_with >= frames.WINDOW // 4:
             self._line.write([frames.encode(self.number, frames.MORE, self._dealt_with.to_bytes(4, "big"))])
             self._dealt_with = 0
@@ -145,8 +145,9 @@ class Request:
             self._wait(lambda: self._data or self._ended)
             if not self._data:
                 return None
-            piece = self._data.popleft()
-            self._waiting -= len(piece)
+            piece = b"".join(self._data) if len(self._data) > 1 else self._data[0]
+            self._data.clear()
+            self._waiting = 0
         self._dealt_with += len(piece)
         return piece
 

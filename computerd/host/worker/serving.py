@@ -91,9 +91,10 @@ class Worker:
 def serve(worker: Worker, descriptor: int) -> None:
     """Reads frames until there are no more. Raises Malformed."""
     decoder = frames.Decoder()
-    while data := os.read(descriptor, _CHUNK):
-        for frame in decoder.feed(data):
-            worker.feed(*frame)
+    with memoryview(bytearray(_CHUNK)) as room:  # one for ever: a new one for each reading would cost page faults
+        while size := os.readv(descriptor, [room]):
+            for frame in decoder.feed(room[:size]):
+                worker.feed(*frame)
 
 
 def main(paths: Sequence[str]) -> None:

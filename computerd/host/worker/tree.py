@@ -105,15 +105,18 @@ class Tree:
         self._remember(path)
         self._folders[path] = (mode & _PERMISSIONS, mtime_ns)
 
-    def file(self, path: bytes, mode: int, mtime_ns: int, write: Callable[[int], None]) -> None:
-        """Adds a file, which `write` fills."""
+    def file(self, path: bytes, mode: int, mtime_ns: int, content: bytes | Callable[[int], None]) -> None:
+        """Adds a file: with that in it, or filled by what takes its descriptor."""
         folder, name = self._place(path)
         try:
             file = os.open(name, _NEW, mode & _PERMISSIONS, dir_fd=folder)
         except OSError as error:
             raise _refused(error, path) from None
         try:
-            write(file)
+            if not isinstance(content, bytes):
+                content(file)
+            elif content and os.write(file, content) != len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.utime(file, ns=(mtime_ns, mtime_ns))
         finally:
             os.close(file)
@@ -200,9 +203,7 @@ class Tree:
 
     def _at(self, path: bytes, *, make: bool) -> int:
         """A descriptor of a folder, good until the next call."""
-        if not path:
-            return self._top
-        found = self._open.get(path)
+        found = self._open.get(path) if path else self._top
         if found is not None:
             return found
         above, left = path, []

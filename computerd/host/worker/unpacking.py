@@ -166,7 +166,11 @@ class Landing:
             self._bytes += entry.size
             if self._bytes > MAX_BYTES:
                 raise Refused(TOO_LARGE, f"Its files have more than {MAX_BYTES} bytes together, with {shown(path)}.")
-            self._tree.file(path, entry.mode, entry.mtime_ns, lambda file: self._fill(file, entry))
+            if entry.stored > _SMALL or entry.segments is not None:
+                self._tree.file(path, entry.mode, entry.mtime_ns, lambda file: self._fill(file, entry))
+            else:
+                self._count(entry.stored)
+                self._tree.file(path, entry.mode, entry.mtime_ns, self._tape.take(entry.stored))
         elif entry.kind == FOLDER:
             self._tree.folder(path, entry.mode, entry.mtime_ns)
         elif entry.kind == HARD_LINK:
@@ -175,11 +179,6 @@ class Landing:
             self._tree.symlink(path, entry.link, entry.mtime_ns)
 
     def _fill(self, file: int, entry: Entry) -> None:
-        if entry.stored <= _SMALL and entry.segments is None:
-            if entry.stored:
-                _write(file, memoryview(self._tape.take(entry.stored)), 0)
-                self._count(entry.stored)
-            return
         for offset, length in [(0, entry.size)] if entry.segments is None else entry.segments:
             at = offset
             for piece in self._tape.pieces(length):
