@@ -40,18 +40,18 @@ class Remote:
         """Where it is on this host."""
         return self.computer.folder / "workspaces" / self.session
 
-    def url(self, route: str, path: str | None = None, **query: object) -> str:
+    def url(self, route: str, path: str = "", **query: object) -> str:
         """An address, without the host."""
         words = {name: value for name, value in {"path": path, **query}.items() if value is not None}
-        return f"{self.top.format(self.session)}/{route}" + (f"?{urlencode(words)}" if words else "")
+        return f"{self.top.format(self.session)}/{route}?{urlencode(words)}"
 
-    def get(self, route: str, path: str | None = None, *, method: str = "GET", **more: Any) -> Reply:
+    def get(self, route: str, path: str = "", *, method: str = "GET", **more: Any) -> Reply:
         """One request; headers are words with a capital, such as `If_None_Match`."""
         headers = {name.replace("_", "-"): value for name, value in more.items() if name[0].isupper()}
         query = {name: value for name, value in more.items() if not name[0].isupper()}
         return self.send(method, self.url(route, path, **query), None, headers)
 
-    def put(self, path: str | None, archive: bytes, *, replace: bool = False, **headers: str) -> Reply:
+    def put(self, path: str, archive: bytes, *, replace: bool = False, **headers: str) -> Reply:
         """Sends an archive."""
         url = self.url("archive", path, **({"replace": "true"} if replace else {}))
         return self.send("PUT", url, archive, {name.replace("_", "-"): value for name, value in headers.items()})
@@ -84,11 +84,11 @@ class Remote:
         raw.sendall("\r\n".join([*lines, "", ""]).encode())
         return raw
 
-    def names(self, path: str | None = None, **query: object) -> list[str]:
+    def names(self, path: str = "", **query: object) -> list[str]:
         """The paths of all pages."""
         return [entry["path"] for entry in self.entries(path, **query)]
 
-    def entries(self, path: str | None = None, **query: object) -> list[dict[str, Any]]:
+    def entries(self, path: str = "", **query: object) -> list[dict[str, Any]]:
         """All pages."""
         found: list[dict[str, Any]] = []
         cursor = None
@@ -151,7 +151,13 @@ def varied(top: Path) -> None:
         holes.seek(8 << 20)
         holes.write(b"middle")
         holes.truncate(20 << 20)
-    for name, mode in (("script", 0o755), ("private", 0o600), ("read only", 0o444), ("set-id", 0o6755), ("sticky", 0o1644)):
+    for name, mode in (
+        ("script", 0o755),
+        ("private", 0o600),
+        ("read only", 0o444),
+        ("set-id", 0o6755),
+        ("sticky", 0o1644),
+    ):
         (top / name).write_bytes(name.encode())
         (top / name).chmod(mode)
     (top / "closed").mkdir()

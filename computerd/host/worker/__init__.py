@@ -6,3 +6,5 @@ the daemon's folder. They import nothing but the standard library and each other
 `serving` reads frames and gives each request a thread; `verbs` is the table of what can be asked for, one module a verb; `paths` confines
 every name to the workspace.
 """
+
+from __future__ import annotations
