@@ -5,15 +5,38 @@ Ends with 0 only when at least one test ran and none failed. The temporary folde
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from threading import Thread
+from typing import BinaryIO
 
 SUMMARY = re.compile(r"^(?:PASSED|FAILED)(?: \((?P<counts>[^)]*)\))?\s*$")
+TOP = Path(__file__).resolve().parent.parent
+SLOWEST = "tests.endtoend"
+"""What takes as long as everything else."""
 FAILURES = ("failures", "errors", "unexpectedSuccesses")
+
+
+def shares(arguments: list[str], processors: int) -> list[list[str]]:
+    """What is run side by side: all tests in two parts, where there are two processors; what was named in one.
+
+    The two take about as long as each other. Both wait more than they work.
+    """
+    if [argument for argument in arguments if not argument.startswith("-")] != ["tests"] or processors < 2:
+        return [arguments]
+    options = [argument for argument in arguments if argument.startswith("-")]
+    others = sorted(
+        f"tests.{path.stem}"
+        for path in (TOP / "tests").iterdir()
+        if (path / "__init__.py").exists() or (path.suffix == ".py" and path.stem.startswith("test_"))
+    )
+    others.remove(SLOWEST)
+    return [[*options, SLOWEST], [*options, *others]]
 
 
 def command(arguments: list[str], folder: Path) -> list[str]:
@@ -43,28 +66,47 @@ def closing(figures: dict[str, int], status: int) -> tuple[str, int]:
     return line, 1 if failed or not passed else 0
 
 
-def main(arguments: list[str]) -> int:
-    """Runs trial in the project's top folder."""
-    top = Path(__file__).resolve().parent.parent
+def run(arguments: list[str], output: BinaryIO, figures: dict[str, int]) -> int:
+    """Runs trial in the project's top folder, passes on what it prints, and adds its counts to `figures`. Returns its status."""
     folder = Path(tempfile.mkdtemp(prefix="cd-"))  # short: a Unix socket's path has 108 bytes at most
     folder.chmod(0o755)  # Unix users of the tests have to get through
-    figures: dict[str, int] = {}
     try:
         with subprocess.Popen(
             command(arguments, folder),
-            cwd=top,
+            cwd=TOP,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         ) as child:
             assert child.stdout is not None
+            told: dict[str, int] = {}
             for raw in child.stdout:
-                sys.stdout.buffer.write(raw)
-                sys.stdout.buffer.flush()
-                figures = counts(raw.decode("utf-8", "replace")) or figures
+                output.write(raw)
+                output.flush()
+                told = counts(raw.decode("utf-8", "replace")) or told
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    line, status = closing(figures, child.returncode)
+    for name, number in told.items():
+        figures[name] = figures.get(name, 0) + number
+    return child.returncode
+
+
+def main(arguments: list[str]) -> int:
+    """Runs what is named. Of two parts, the second one's output follows when the first has ended."""
+    first, *rest = shares(arguments, os.cpu_count() or 1)
+    figures: dict[str, int] = {}
+    statuses: list[int] = []
+    with tempfile.TemporaryFile() as later:
+        threads = [Thread(target=lambda part=part: statuses.append(run(part, later, figures))) for part in rest]
+        for thread in threads:
+            thread.start()
+        statuses.append(run(first, sys.stdout.buffer, figures))
+        for thread in threads:
+            thread.join()
+        later.seek(0)
+        shutil.copyfileobj(later, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+    line, status = closing(figures, max(statuses, key=abs))
     print(line, flush=True)
     return status
 

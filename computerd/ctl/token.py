@@ -101,7 +101,9 @@ def _create(context: Context, arguments: argparse.Namespace) -> int:
     )
     audit.note(context, "token.created", member=arguments.member, token_id=minted.token_id)
     if not arguments.scope:
-        context.say(f"this credential has no scope and opens nothing; --scope gives it one of {', '.join(Scope)}")
+        context.say(
+            f"this credential has no scope and opens nothing but GET /metrics; --scope gives it one of {', '.join(Scope)}"
+        )
     context.out(minted.token)
     return 0
 

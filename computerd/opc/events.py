@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
 
-from computerd.opc import backoff, eventline, locate, plain, say, sessions
+from computerd.opc import backoff, eventline, locate, plain, requests, say, sessions
 from computerd.opc.bookmark import Bookmark, Gap
 from computerd.opc.failure import Failure
 from computerd.opc.lines import Lines
@@ -40,6 +40,9 @@ def run(options: Namespace, env: Mapping[str, str]) -> int:
         speaker.warn(f"the token crosses the network in clear; use wss:// instead of {place.address.url}.")
     session = options.session or sessions.newest(place, speaker)
     if session is None:
+        if sessions.subject(place.token) is None:
+            # without a credential that names its member: the daemon says what is wrong, if it is there at all
+            requests.ask(place, "GET", "/sessions", {"limit": "1"})
         raise Failure(
             "session_not_found", "you have no session. Name one: `opc events SESSION`; `opc sessions` lists them."
         )

@@ -71,7 +71,7 @@ class Create(CtlTestCase):
     def test_without_scope_says_so_beside_the_token(self) -> None:
         ran = self.ctl("token", "create", "--member", "ada")
         self.assertEqual((ran.status, len(ran.out)), (0, 1))
-        self.assertIn("no scope", ran.said[-1])
+        self.assertIn("no scope and opens nothing but GET /metrics", ran.said[-1])
 
     def test_a_token_that_can_t_be_written_down_is_not_given_out(self) -> None:
         self.good("key", "init")

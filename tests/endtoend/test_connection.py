@@ -57,7 +57,8 @@ class JsonRpcTests(ComputerCase):
             ('{"id":8,"method":"ping"}', -32600, 8),
             ('{"jsonrpc":"2.0","id":8}', -32600, 8),
             ('{"jsonrpc":"2.0","id":"a","method":"no.such"}', -32601, "a"),
-            ('{"jsonrpc":"2.0","id":"b","method":"turns.send","params":{"sessionId":"x","input":"y"}}', -32601, "b"),
+            ('{"jsonrpc":"2.0","id":"b","method":"sessions.list","params":{}}', -32601, "b"),
+            ('{"jsonrpc":"2.0","id":"c","method":"turns.send","params":{"sessionId":"x","input":"y"}}', -32000, "c"),
             ('{"jsonrpc":"2.0","id":9,"method":"ping","params":[]}', -32602, 9),
             ('{"jsonrpc":"2.0","id":9,"method":"ping","params":{"__proto__":1}}', -32602, 9),
         ]

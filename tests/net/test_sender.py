@@ -282,7 +282,8 @@ class KernelTests(TestCase):
             size = 4 * (total + 14 * (total // 65_532 + 1) - 6)
             await client.until(lambda c=client, n=size: len(c.inbox.data) >= n)  # type: ignore[misc]
             counts = [source.resumed for source in sources]
-            self.assertLessEqual(max(counts) - min(counts), max(counts) // 2 + 2)
+            # who finds the transport free for a while is called less often; nobody is passed over
+            self.assertLessEqual(max(counts), 4 * min(counts) + 4)
             for channel, data in self.output(client).items():
                 self.assertEqual(len(data), total)
                 expected = b"".join((n % 256).to_bytes(1, "big") * 65_532 for n in range(total // 65_532 + 1))[:total]

@@ -127,6 +127,18 @@ class PrintingTests(Case):
         self.assertIn(b"opc: you have no session.", done.stderr)
         self.assertNotIn("POST /sessions", daemon.requests())
 
+    def test_without_a_credential_it_says_so_rather_than_that_there_is_no_session(self) -> None:
+        for more, said in (({}, b"No token was found"), ({"OPC_TOKEN": "a.b.c"}, b"not valid")):
+            done = self.daemon.run("events", env={"OPC_URL": self.daemon.url, **more})
+            self.assertEqual((done.returncode, done.stdout), (255, b""))
+            self.assertIn(said, done.stderr)
+            self.assertNotIn(b"you have no session", done.stderr)
+
+    def test_a_daemon_that_is_not_there_is_told_also_without_a_credential(self) -> None:
+        done = self.daemon.run("events", "-f", env={"OPC_URL": "ws://127.0.0.1:1"})
+        self.assertEqual((done.returncode, done.stdout), (255, b""))
+        self.assertIn(b"can't reach a daemon", done.stderr)
+
     def test_an_empty_journal(self) -> None:
         self.assertEqual(self.seqs(ID), [])
         self.assertEqual(self.seqs(ID, "--tail", "5"), [])
