@@ -44,9 +44,9 @@ def details(kind: str, data: object) -> str:
 
 def _time(text: object) -> str:
     try:
-        return datetime.fromisoformat(str(text)).astimezone().strftime("%H:%M:%S")
+        return datetime.fromisoformat(str(text)).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):
-        return "??:??:??"
+        return "????-??-?? ??:??:??"
 
 
 def _actor(event: Data) -> str:
