@@ -11,21 +11,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Thread
 from typing import BinaryIO
 
 SUMMARY = re.compile(r"^(?:PASSED|FAILED)(?: \((?P<counts>[^)]*)\))?\s*$")
 TOP = Path(__file__).resolve().parent.parent
-SLOWEST = "tests.endtoend"
-"""What takes as long as everything else."""
+SLOW = (("tests.endtoend",), ("tests.opc", "tests.journal", "tests.ctl"))
+"""Each takes about as long as everything else."""
 FAILURES = ("failures", "errors", "unexpectedSuccesses")
 
 
-def shares(arguments: list[str], processors: int) -> list[list[str]]:
-    """What is run side by side: all tests in two parts, where there are two processors; what was named in one.
+def parts(arguments: list[str], processors: int) -> list[list[str]]:
+    """What is run side by side: all tests in three parts, where there are two processors; what was named in one.
 
-    The two take about as long as each other. Both wait more than they work.
+    The parts take about as long as each other, and wait about as much as they work.
     """
     if [argument for argument in arguments if not argument.startswith("-")] != ["tests"] or processors < 2:
         return [arguments]
@@ -35,8 +36,8 @@ def shares(arguments: list[str], processors: int) -> list[list[str]]:
         for path in (TOP / "tests").iterdir()
         if (path / "__init__.py").exists() or (path.suffix == ".py" and path.stem.startswith("test_"))
     )
-    others.remove(SLOWEST)
-    return [[*options, SLOWEST], [*options, *others]]
+    rest = [name for name in others if not any(name in part for part in SLOW)]
+    return [[*options, *part] for part in (*SLOW, rest)]
 
 
 def command(arguments: list[str], folder: Path) -> list[str]:
@@ -92,20 +93,24 @@ def run(arguments: list[str], output: BinaryIO, figures: dict[str, int]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs what is named. Of two parts, the second one's output follows when the first has ended."""
-    first, *rest = shares(arguments, os.cpu_count() or 1)
+    """Runs what is named. Of several parts, the first one's output comes as it is written, the others' follow when all have ended."""
+    first, *rest = parts(arguments, os.cpu_count() or 1)
     figures: dict[str, int] = {}
     statuses: list[int] = []
-    with tempfile.TemporaryFile() as later:
-        threads = [Thread(target=lambda part=part: statuses.append(run(part, later, figures))) for part in rest]
+    with ExitStack() as files:
+        kept = [files.enter_context(tempfile.TemporaryFile()) for _ in rest]
+        threads = [
+            Thread(target=lambda part=part, file=file: statuses.append(run(part, file, figures)))
+            for part, file in zip(rest, kept, strict=True)
+        ]
         for thread in threads:
             thread.start()
         statuses.append(run(first, sys.stdout.buffer, figures))
-        for thread in threads:
+        for thread, file in zip(threads, kept, strict=True):
             thread.join()
-        later.seek(0)
-        shutil.copyfileobj(later, sys.stdout.buffer)
-    sys.stdout.buffer.flush()
+            file.seek(0)
+            shutil.copyfileobj(file, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
     line, status = closing(figures, max(statuses, key=abs))
     print(line, flush=True)
     return status
