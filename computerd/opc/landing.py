@@ -98,8 +98,8 @@ class Landing:
         self.bytes += member.size
         if self.bytes > limits.MAX_ARCHIVE_BYTES:
             raise Failure("too_large", f"the archive holds more than {limits.MAX_ARCHIVE_BYTES} bytes.")
-        # the kernel takes the umask off; one system call more for each file would be felt
-        fd = os.open(name, _NEW, (member.mode & 0o777) | 0o600, dir_fd=folder)
+        # the kernel takes the umask off; one system call more for each file would be felt. What is made can be written, whatever its mode
+        fd = os.open(name, _NEW, member.mode & 0o777, dir_fd=folder)
         try:
             if member.holes is None:
                 self._plain(fd, data)
@@ -161,7 +161,7 @@ class Landing:
             raise
         except OSError:
             there = os.open(member.target, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            made = os.open(name, _NEW, (member.mode & 0o777) | 0o600, dir_fd=folder)
+            made = os.open(name, _NEW, member.mode & 0o777, dir_fd=folder)
             with open(there, "rb") as old, open(made, "wb") as new:
                 shutil.copyfileobj(old, new)
                 new.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import http.client
 import io
@@ -60,7 +61,8 @@ class Remote:
         """One request on a connection of its own."""
         connection = http.client.HTTPConnection("127.0.0.1", self.computer.port, timeout=WAIT)
         try:
-            connection.request(method, url, body, {**self.credential, **headers})
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it is refused before all of it was sent
+                connection.request(method, url, body, {**self.credential, **headers})
             answer = connection.getresponse()
             return Reply(answer.status, answer.headers, answer.read())
         finally:
@@ -84,11 +86,11 @@ class Remote:
         raw.sendall("\r\n".join([*lines, "", ""]).encode())
         return raw
 
-    def names(self, path: str = "", **query: object) -> list[str]:
+    def names(self, path: str = "", **query: Any) -> list[str]:
         """The paths of all pages."""
         return [entry["path"] for entry in self.entries(path, **query)]
 
-    def entries(self, path: str = "", **query: object) -> list[dict[str, Any]]:
+    def entries(self, path: str = "", **query: Any) -> list[dict[str, Any]]:
         """All pages."""
         found: list[dict[str, Any]] = []
         cursor = None

@@ -8,11 +8,13 @@ import http.client
 import io
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
 import statistics
 import subprocess
+import sys
 import tarfile
 import tempfile
 import threading
@@ -20,7 +22,9 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tests.endtoend import folders
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.endtoend import folders, tracing
 from tests.endtoend.case import ComputerCase
 from tests.endtoend.client import WAIT, Client, Reply, Shell
 from tests.endtoend.client import http as ask
@@ -38,15 +42,15 @@ BIG = int(os.environ.get("COMPUTERD_BIG", str(256 << 20)))
 CANARY = b"the canary of somebody else"
 
 
-def workers(computer: Computer) -> list[int]:
-    """The processes that work on files."""
+def workers(remote: Remote) -> list[int]:
+    """The processes that work on a session's files."""
     found = []
     for process in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            if process.name.isdigit() and b"\0-I\0-S\0-E\0-c\0" in (process / "cmdline").read_bytes():
-                parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
-                if int(parent) == computer.pid and alive(int(process.name)):
-                    found.append(int(process.name))
+            if not process.name.isdigit() or b"\0-I\0-S\0-E\0-c\0" not in (process / "cmdline").read_bytes():
+                continue
+            if os.readlink(process / "cwd") == str(remote.folder) and alive(int(process.name)):
+                found.append(int(process.name))
     return found
 
 
@@ -56,8 +60,9 @@ def staged(top: Path) -> list[str]:
 
 
 class FilesCase(ComputerCase):
-    """Has a workspace."""
+    """Has a workspace. Its daemon is its own: workers outlive a test, and others want to see that nothing is left."""
 
+    own = True
     timeout = 300
 
     def setUp(self) -> None:
@@ -68,7 +73,7 @@ class FilesCase(ComputerCase):
         self.here = Path(tempfile.mkdtemp(prefix="computerd-test-"))
         self.addCleanup(subprocess.run, ["rm", "-rf", str(self.here)], check=True)
 
-    def own(self, *paths: Path) -> None:
+    def give(self, *paths: Path) -> None:
         """Gives what the test has made to the agent."""
         if self.agent is not None:
             for path in paths:
@@ -79,7 +84,7 @@ class FilesCase(ComputerCase):
         path = self.top / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-        self.own(self.top / name.partition("/")[0])
+        self.give(self.top / name.partition("/")[0])
         return path
 
     def opc(
@@ -218,7 +223,7 @@ class ReadingTests(FilesCase):
         if os.geteuid() == 0:
             os.mknod(self.top / "device", stat.S_IFCHR | 0o666, os.makedev(1, 5))
         self.write("plain", b"plain")
-        self.own(self.top)
+        self.give(self.top)
         if self.agent is not None:
             self.write("roots").chmod(0o600)
             os.chown(self.top / "roots", 0, 0)
@@ -230,7 +235,7 @@ class ReadingTests(FilesCase):
             self.timed(name)
         for path in ("/etc/passwd", "..", "../x", "a/../b", "a//b", "./a", "a\0b", "x" * 5000, "a" * 300):
             self.timed(path)
-        self.refused(self.remote.get("file", ""), 400, "invalid_path")
+        self.refused(self.remote.get("file", ""), 400, "invalid_request")
         self.refused(self.remote.get("file", "nothing"), 404, "path_not_found")
         self.refused(self.remote.get("file", "plain/x"), 404, "path_not_found")
         self.assertEqual(self.remote.get("file", "plain").body, b"plain")
@@ -255,7 +260,7 @@ class ReadingTests(FilesCase):
             sparse.truncate(8 << 40)
         with open(self.top / "hundred", "wb") as hundred:
             hundred.truncate(100 << 20)
-        self.own(self.top)
+        self.give(self.top)
         self.refused(self.remote.get("file", "sparse"), 413, "too_large")
         self.assertEqual(len(self.remote.get("file", "hundred").body), 100 << 20)
         growing = self.write("growing", b"x" * 1000)
@@ -265,6 +270,7 @@ class ReadingTests(FilesCase):
             with open(growing, "ab", 0) as file:
                 while not ended.is_set():
                     file.write(b"y" * 1000)
+                    ended.wait(0.001)
 
         writer = threading.Thread(target=grow)
         writer.start()
@@ -353,7 +359,7 @@ class ArchiveTests(FilesCase):
         (self.top / "link").symlink_to(self.here / "outside")
         os.mkfifo(self.top / "fifo")
         self.write("file", b"x")
-        self.own(self.top)
+        self.give(self.top)
         for name in ("link", "fifo", "file"):
             self.refused(self.remote.put(name, new), 409, "path_exists")
             self.assertEqual(self.remote.put(name, new, replace=True).json["replaced"], True)
@@ -446,17 +452,17 @@ class LifeTests(FilesCase):
         client = self.connect()
         self.write("f", b"mine")
         self.assertEqual(self.remote.get("file", "f").body, b"mine")
-        self.assertEqual(len(workers(self.computer)), 1)
+        self.assertEqual(len(workers(self.remote)), 1)
         client.ask("sessions.suspend", sessionId=self.session)
-        eventually(lambda: not workers(self.computer), "the worker is gone")
+        eventually(lambda: not workers(self.remote), "the worker is gone")
         self.assertEqual(self.remote.put("up", folders.of_files(n=b"new")).status, 201)
         self.assertEqual(self.remote.get("file", "up/n").body, b"new")
         self.assertEqual(self.computer.get(self.session)["status"], "suspended")
         client.ask("sessions.update", sessionId=self.session, archived=True)
-        eventually(lambda: not workers(self.computer), "the worker is gone")
+        eventually(lambda: not workers(self.remote), "the worker is gone")
         self.assertEqual(self.remote.get("file", "up/n").body, b"new")
         self.assertEqual(self.remote.get("archive", "up").status, 200)
-        self.refused(self.remote.put("more", folders.of_files(n=b"new")), 409, "session_archived")
+        self.refused(self.remote.put("more", folders.of_files(n=b"new")), 409, "feature_unavailable")
         self.assertFalse((self.top / "more").exists())
 
     def test_one_each_and_a_dead_one_is_replaced(self) -> None:
@@ -469,7 +475,7 @@ class LifeTests(FilesCase):
         for one in asking:
             one.join()
         self.assertEqual(done, [200] * 10)
-        (worker,) = workers(self.computer)
+        (worker,) = workers(self.remote)
         if self.agent is not None:
             self.assertEqual(os.stat(f"/proc/{worker}").st_uid, self.agent.uid)
         raw = self.remote.begin("d")
@@ -480,17 +486,14 @@ class LifeTests(FilesCase):
         self.assertIn(b"computer_unavailable", raw.recv(65536))
         raw.close()
         self.assertEqual(self.remote.names(), ["f"])
-        self.assertNotEqual(workers(self.computer), [worker])
+        self.assertNotEqual(workers(self.remote), [worker])
         self.assertEqual(self.remote.put("d", folders.of_files(new=b"x")).status, 201)
 
     def test_a_stopped_worker(self) -> None:
         """I9, I10: the one who asks is told within the deadline, and meanwhile nobody else waits."""
         other = Remote(self.computer, self.computer.session())
         self.assertEqual(other.get("files").status, 200)
-        before = set(workers(self.computer))
-        self.remote = Remote(self.computer, self.computer.session())
-        self.assertEqual(self.remote.get("files").status, 200)
-        (worker,) = set(workers(self.computer)) - before
+        (worker,) = workers(self.remote)
         os.kill(worker, signal.SIGSTOP)
         told: list[Reply] = []
         asking = threading.Thread(target=lambda: told.append(self.remote.get("files")))
@@ -563,27 +566,27 @@ class OpcFilesTests(FilesCase):
         with open(self.here / "big", "wb") as big:
             for _ in range(200):
                 big.write(os.urandom(1 << 20))
-        for words in (["push", self.session, "big"], ["pull", self.session, "big", "back"]):
+        for words in (["push", self.session, "big", "place"], ["pull", self.session, "place/big", "back"]):
             command, environ = opc(self.computer, *words)
             if words[0] == "pull":
-                self.opc("push", self.session, "big")
+                self.opc("push", self.session, "big", "place")
             child = subprocess.Popen(command, env=environ, cwd=self.here, stderr=subprocess.PIPE)
             assert child.stderr is not None
             self.addCleanup(child.stderr.close)
             where = self.top if words[0] == "push" else self.here
-            eventually(lambda where=where: len(os.listdir(where)) > 1 or staged(where), "it is on its way")  # type: ignore[misc]
+            eventually(lambda where=where: len(os.listdir(where)) > 1 or staged(where), "it is on its way")
             child.send_signal(signal.SIGINT)
             self.assertIn(child.wait(WAIT), (130, -signal.SIGINT), child.stderr.read())
             eventually(lambda: not staged(self.top), "nothing is left")
             self.assertEqual(os.listdir(self.here), ["big"])
-            self.assertEqual((self.top / "big").exists(), words[0] == "pull")
+            self.assertEqual((self.top / "place").exists(), words[0] == "pull")
 
     def test_an_echo_meanwhile(self) -> None:
         """W15: keys come back while a large file is pulled; the daemon's memory stays."""
         with open(self.top / "big", "wb") as big:
             for _ in range(BIG >> 20):
                 big.write(os.urandom(1 << 20))
-        self.own(self.top)
+        self.give(self.top)
         shell = self.echo(self.connect())
         idle = statistics.quantiles(echo_times(shell, 200), n=100)[98]
         before = self.computer.memory()
@@ -620,10 +623,10 @@ class DeathTests(LifeCase):
             raw = remote.begin("d", replace=True)
             raw.sendall(folders.chunk(folders.of_files(new=b"x" * 500_000)[:300_000]))
             eventually(lambda: staged(remote.folder), "it is on its way")
-            (worker,) = workers(computer)
+            (worker,) = workers(remote)
             computer.stop(number)
             raw.close()
-            eventually(lambda worker=worker: not alive(worker), "the worker ends")  # type: ignore[misc]
+            eventually(lambda worker=worker: not alive(worker), "the worker ends")
             self.assertEqual(before, tree(remote.folder))
             computer.start()
             self.assertEqual(remote.names(depth=2), ["d", "d/old"])
@@ -756,7 +759,7 @@ class RaceTests(TwoUsersCase):
         for name, target in targets:
             (self.top / f"file-{name}").symlink_to(target / "canary")
             (self.top / f"folder-{name}").symlink_to(target)
-        self.own(self.top)
+        self.give(self.top)
         for one, other in (("f", "file-rooted"), ("f", "file-bob"), ("d", "folder-rooted"), ("d", "folder-bob")):
             self.flip(one, other)
         self.outcomes: dict[int, int] = {}
@@ -840,3 +843,38 @@ class RaceTests(TwoUsersCase):
         """The next of them."""
         paths.append(paths.pop(0))
         return paths[-1]
+
+
+class TracingTests(SynchronousTestCase):
+    """F1: what root does in a workspace."""
+
+    timeout = 900
+
+    def test_root_does_nothing_in_a_workspace(self) -> None:
+        """F1, D10: no system call of root names a path in one, not even to look, while all tests of this module run; its user's are seen."""
+        if os.geteuid() != 0 or shutil.which("strace") is None:
+            self.skipTest("needs root and strace")
+        if tracing.VARIABLE in os.environ:
+            self.skipTest("this is the run that is traced")
+        folder = tempfile.mkdtemp(prefix="computerd-test-")
+        self.addCleanup(shutil.rmtree, folder)
+        classes = [
+            each for each in globals().values() if isinstance(each, type) and issubclass(each, SynchronousTestCase)
+        ]
+        names = [
+            f"{__name__}.{each.__name__}" for each in classes if each.__module__ == __name__ and each is not type(self)
+        ]
+        done = subprocess.run(
+            [sys.executable, "-m", "twisted.trial", f"--temp-directory={folder}/trial", *names],
+            env={**os.environ, tracing.VARIABLE: folder, "COMPUTERD_RACES": str(min(RACES, 2)), "COMPUTERD_BIG": str(64 << 20)},
+            capture_output=True, check=False, text=True, cwd=os.getcwd(),
+        )  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stdout[-4000:])
+        seen = tracing.Account()
+        for trace in Path(folder).glob("*.strace"):
+            seen.add(trace)
+        print(f"calls on paths: {dict(seen.calls)}; in workspaces: {seen.users} of users, {len(seen.roots)} of root")
+        self.assertEqual(seen.roots, [])
+        self.assertGreater(seen.users, 10_000)
+        self.assertGreater(seen.making["mkdirat"], 10)
+        self.assertGreater(seen.making["fchownat"], 10)
