@@ -59,7 +59,7 @@ class Remote:
 
     def send(self, method: str, url: str, body: bytes | None, headers: dict[str, str]) -> Reply:
         """One request on a connection of its own."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.computer.port, timeout=WAIT)
+        connection = http.client.HTTPConnection("127.0.0.1", self.computer.port, timeout=6 * WAIT)
         try:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it is refused before all of it was sent
                 connection.request(method, url, body, {**self.credential, **headers})

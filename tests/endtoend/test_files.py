@@ -34,8 +34,8 @@ from tests.endtoend.test_flow import echo_times
 from tests.endtoend.test_life import LifeCase
 from tests.endtoend.test_opc import opc
 
-SOON = 1.0
-"""Seconds within which whatever a path names is answered (F4)."""
+SOON = 10.0 if tracing.VARIABLE in os.environ else 1.0
+"""Seconds within which whatever a path names is answered (F4); each call costs more when it is traced."""
 RACES = float(os.environ.get("COMPUTERD_RACES", "2"))
 BIG = int(os.environ.get("COMPUTERD_BIG", str(256 << 20)))
 """Bytes of the file that is pulled while somebody types."""
@@ -599,7 +599,7 @@ class OpcFilesTests(FilesCase):
                 most = max(most, self.computer.memory())
         self.assertEqual(pull.returncode, 0)
         self.assertLess(most - before, 64 << 20)
-        self.assertLess(statistics.quantiles(times, n=100)[98], max(0.1, 10 * idle))
+        self.assertLess(statistics.quantiles(times, n=100)[98], max(SOON / 10, 10 * idle))
 
     def echo(self, client: Client) -> Shell:
         """A terminal that sends back what it gets."""
@@ -866,7 +866,7 @@ class TracingTests(SynchronousTestCase):
         ]
         done = subprocess.run(
             [sys.executable, "-m", "twisted.trial", f"--temp-directory={folder}/trial", *names],
-            env={**os.environ, tracing.VARIABLE: folder, "COMPUTERD_RACES": str(min(RACES, 2)), "COMPUTERD_BIG": str(64 << 20)},
+            env={**os.environ, tracing.VARIABLE: folder, "COMPUTERD_RACES": "1", "COMPUTERD_BIG": str(64 << 20)},
             capture_output=True, check=False, text=True, cwd=os.getcwd(),
         )  # fmt: skip
         self.assertEqual(done.returncode, 0, done.stdout[-4000:])
