@@ -40,14 +40,14 @@ def check_owner(access: Access, caller: Caller, owner: str) -> None:
     """Refuses who is neither the session's owner nor an admin, where `access` asks for that.
 
     Raises:
-        ApiError: `forbidden`, with the reason of the table.
+        ApiError: `forbidden`, with the reason of the table, if it has one.
     """
-    reason = RULES[access].stranger
-    if reason is not None and not caller.admin and caller.member.id != owner:
+    rule = RULES[access]
+    if rule.owner and not caller.admin and caller.member.id != owner:
         raise ApiError(
             Code.FORBIDDEN,
             "Only the session's owner or an admin may do this: use a session of your own.",
-            reason=reason,
+            reason=rule.stranger,
         )
 
 

@@ -19,7 +19,7 @@ class Entry:
         member: Who; None: nobody known.
         token_id: The credential's `jti`, or None.
         session_id: On which session, or None.
-        subject: On what else: a terminal's or connection's id, a member, a file's name, an address. At most 200 characters.
+        subject: On what else: a terminal's or connection's id, a member, a file's name, a path in the workspace, an address. At most 200 characters.
         count: How often, for what is told in sums.
     """
 

@@ -12,8 +12,9 @@ from msgspec import Struct
 from computerd.api import access, agentless, events, sessions
 from computerd.api.caller import Caller
 from computerd.api.connection import Connection
+from computerd.api.files import WorkspaceFiles
 from computerd.api.following import Following
-from computerd.api.front import Answer
+from computerd.api.front import Answer, Arriving
 from computerd.api.terminals import Terminals
 from computerd.api.trail import NOWHERE, Trail
 from computerd.contract import objects, results
@@ -23,11 +24,16 @@ from computerd.contract.methods import Method
 from computerd.contract.params import Ack
 from computerd.session.lifecycle import Lifecycle
 from computerd.session.sessions import Sessions
+from computerd.workspace.port import Coding, Opened, Packed, Upload
 
 Work = Callable[[Any, Caller], Awaitable[Struct | Answer]]
 """A method that works over HTTP and WebSocket alike."""
 SocketWork = Callable[[Any, Caller, Connection], Awaitable[Struct]]
 """A method that needs the connection."""
+Gift = Callable[[Any, Caller, Coding], Awaitable[Opened | Packed]]
+"""A method that answers with a stream."""
+Taker = Callable[[Any, Caller, Coding], Awaitable[Upload]]
+"""A method that takes a stream."""
 _TIMED: Final = (results.Pong, results.Attached, results.TurnSent)
 """Results that say how long the request took."""
 
@@ -45,10 +51,13 @@ class Api:
     lifecycle: Lifecycle
     following: Following
     terminals: Terminals
+    files: WorkspaceFiles
     seconds: Callable[[], float]
     trail: Trail = NOWHERE
     _work: Mapping[str, Work] = field(init=False)
     _socket_work: Mapping[str, SocketWork] = field(init=False)
+    _gifts: Mapping[str, Gift] = field(init=False)
+    _takers: Mapping[str, Taker] = field(init=False)
 
     @_work.default
     def _works(self) -> Mapping[str, Work]:
@@ -78,6 +87,7 @@ class Api:
         return {
             **{name: partial(work, self.sessions) for name, work in on_sessions.items()},
             **{name: partial(work, self.lifecycle) for name, work in on_lifecycle.items()},
+            "files.list": self.files.list_folder,
         }
 
     @_socket_work.default
@@ -92,9 +102,17 @@ class Api:
             "ping": self._ping,
         }
 
+    @_gifts.default
+    def _give(self) -> Mapping[str, Gift]:
+        return {"files.read": self.files.read, "files.download": self.files.download}
+
+    @_takers.default
+    def _take(self) -> Mapping[str, Taker]:
+        return {"files.upload": self.files.upload}
+
     def serves(self, method: Method) -> bool:
         """Whether the method has its work yet."""
-        return method.name in self._work or method.name in self._socket_work
+        return any(method.name in table for table in (self._work, self._socket_work, self._gifts, self._takers))
 
     async def call(
         self, method: Method, params: Struct, caller: Caller, connection: Connection | None, arrived: float
@@ -127,6 +145,30 @@ class Api:
         if isinstance(answer.result, _TIMED):
             answer.result.timing = objects.Timing(server_us=round((self.seconds() - arrived) * 1e6))
         return answer
+
+    async def give(self, method: Method, params: Struct, caller: Caller, coding: Coding) -> Opened | Packed:
+        """See `Front`."""
+        access.check_scope(method.access, caller)
+        return await self._gifts[method.name](params, caller, coding)
+
+    async def take(self, method: Method, params: Struct, caller: Caller, coding: Coding) -> Arriving:
+        """See `Front`."""
+        try:
+            access.check_scope(method.access, caller)
+            upload = await self._takers[method.name](params, caller, coding)
+        except Exception as error:
+            self.trail.note_call(method, params, caller, None, error)
+            raise
+        return Arriving(upload, partial(self._land, method, params, caller, upload))
+
+    async def _land(self, method: Method, params: Any, caller: Caller, upload: Upload) -> Answer:
+        try:
+            result = await self.files.land(params, caller, upload)
+        except Exception as error:
+            self.trail.note_call(method, params, caller, None, error)
+            raise
+        self.trail.note_call(method, params, caller, None, result)
+        return Answer(result)
 
     def notified(self, params: Struct, connection: Connection) -> None:
         """See `Front`. Telemetry is taken so that clients need not know whether anybody wants it, and nobody here does."""

@@ -90,5 +90,5 @@ class Following:
 
 
 def _capabilities() -> objects.Capabilities:
-    """What a session can do here: without an agent, terminals."""
-    return objects.Capabilities(models=[], modes=[], features=["terminal"])
+    """What a session can do here: without an agent, terminals and files."""
+    return objects.Capabilities(models=[], modes=[], features=["terminal", "workspace"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 from attrs import frozen
 from msgspec import Struct
@@ -10,6 +11,7 @@ from msgspec import Struct
 from computerd.api.caller import Caller
 from computerd.api.connection import Connection
 from computerd.contract.methods import Method
+from computerd.workspace.port import Coding, Opened, Packed, Upload
 
 
 @frozen
@@ -23,6 +25,19 @@ class Answer:
 
     result: Struct
     status: int | None = None
+
+
+@frozen(eq=False)
+class Arriving:
+    """An archive that may come.
+
+    Attributes:
+        upload: Takes it. `Upload.finish` is not to be called: `land` does.
+        land: That was all, or it can't go on. Fires when it is in place and the journal says so.
+    """
+
+    upload: Upload
+    land: Callable[[], Coroutine[Any, Any, Answer]]
 
 
 class Front(Protocol):
@@ -45,6 +60,26 @@ class Front(Protocol):
 
         Raises:
             ApiError: A refusal for the caller.
+        """
+
+    async def give(self, method: Method, params: Struct, caller: Caller, coding: Coding) -> Opened | Packed:
+        """Access, then a stream of bytes, for a method whose route `gives` one. It is to be read, or let go of.
+
+        Args:
+            method: Its row.
+            params: An instance of the method's params.
+            caller: Who calls.
+            coding: How an archive is to be compressed.
+
+        Raises:
+            ApiError: A refusal for the caller.
+        """
+
+    async def take(self, method: Method, params: Struct, caller: Caller, coding: Coding) -> Arriving:
+        """Access, then what takes a stream of bytes, for a method whose route `takes` one. Arguments as of `give`.
+
+        Raises:
+            ApiError: A refusal for the caller, before anything of the stream is needed.
         """
 
     def notified(self, params: Struct, connection: Connection) -> None:

@@ -20,7 +20,7 @@ from computerd.contract.access import RULES
 from computerd.contract.errors import ApiError, Code
 from computerd.contract.identifiers import SESSION, TERMINAL
 from computerd.contract.methods import Method
-from computerd.contract.params import Attach
+from computerd.contract.params import Attach, UploadArchive
 
 SUBJECT_CHARACTERS: Final = 200
 """What is longer is cut."""
@@ -89,12 +89,18 @@ class Trail:
             _code(outcome),
             caller=caller,
             session_id=_session(params, outcome, terminal_id, connection),
-            subject=terminal_id or (None if connection is None else connection.id),
+            subject=_subject(params, terminal_id, connection),
         )
 
 
 NOWHERE: Final = Trail(Nowhere(), lambda: 0.0)
 """For parts that stand alone."""
+
+
+def _subject(params: Struct, terminal_id: str | None, connection: Connection | None) -> str | None:
+    if isinstance(params, UploadArchive):
+        return params.path
+    return terminal_id or (None if connection is None else connection.id)
 
 
 def _changes(method: Method, params: Struct) -> bool:

@@ -31,6 +31,8 @@ class Access(StrEnum):
     WRITE = "sessions:write"
     TERMINALS = "terminals, as the owner or an admin"
     OWN_TERMINAL = "terminals, on the connection that opened it"
+    FILES_READ = "files:read, as the owner or an admin"
+    FILES_WRITE = "files:write, as the owner or an admin"
 
 
 @frozen
@@ -40,11 +42,13 @@ class Rule:
     Attributes:
         scope: That the credential must have; being an admin is no scope. None: any credential will do.
         writes: Whether a connection that attached the session `readOnly` is refused.
-        stranger: The reason that somebody else than the session's owner or an admin is refused with; None: every member may.
+        owner: Whether only the session's owner or an admin may.
+        stranger: The reason that somebody else is refused with then. None: without one, because none that the API has says it.
     """
 
     scope: Scope | None
     writes: bool = False
+    owner: bool = False
     stranger: Reason | None = None
 
 
@@ -52,9 +56,12 @@ RULES: Final[dict[Access, Rule]] = {
     Access.ANYONE: Rule(None),
     Access.READ: Rule(Scope.SESSIONS_READ),
     Access.WRITE: Rule(Scope.SESSIONS_WRITE, writes=True),
-    Access.TERMINALS: Rule(Scope.TERMINALS, writes=True, stranger=Reason.TERMINAL_OWNER_ONLY),
+    Access.TERMINALS: Rule(Scope.TERMINALS, writes=True, owner=True, stranger=Reason.TERMINAL_OWNER_ONLY),
     # whose terminal it is goes by the connection: nobody else's can be named
     Access.OWN_TERMINAL: Rule(Scope.TERMINALS),
+    # a client that is told `terminal_owner_only` speaks of terminals to its user
+    Access.FILES_READ: Rule(Scope.FILES_READ, owner=True),
+    Access.FILES_WRITE: Rule(Scope.FILES_WRITE, writes=True, owner=True),
 }
 PARAM_SCOPES: Final[dict[str, dict[str, Scope]]] = {"sessions.attach": {"resume": Scope.SESSIONS_WRITE}}
 """The scope that a param asks for beside its method's, by method and param: resuming a session changes it, whatever it is asked with."""

@@ -33,6 +33,17 @@ MAX_QUEUED_TURNS: Final = 20
 MAX_ARCHIVE_BYTES: Final = GIB
 MAX_ARCHIVE_ENTRIES: Final = 100_000
 MAX_FILE_BYTES: Final = 100 * MIB
+MAX_UPLOAD_BYTES: Final = MAX_ARCHIVE_BYTES + MAX_ARCHIVE_ENTRIES * 2 * KIB
+"""Bytes of an archive as it is sent. What it holds is limited by itself; in a tar, an entry has a block of 512 bytes, mostly two more before
+it for what ustar can't say, and is filled up to whole blocks."""
+MAX_PATH_CHARACTERS: Final = 3 * 4096
+"""Characters of a path in a workspace: PATH_MAX bytes, each spelled with a percent sign."""
+MAX_DEPTH: Final = 10
+"""Levels of folders in one listing."""
+MAX_TRANSFERS_PER_MEMBER: Final = 4
+"""Files and archives that a member may have on their way at a time, up and down together."""
+MAX_FILE_CURSOR_CHARACTERS: Final = 8192
+"""Characters of the cursor of a listing, which names a place in it."""
 IDEMPOTENCY_KEY_SECONDS: Final = 24 * 3600
 MAX_KEY_CHARACTERS: Final = 255
 """Characters of an idempotency key, which has at least one."""
@@ -154,6 +165,16 @@ LIMITS: Final[tuple[Limit, ...]] = (
     Limit("maxArchiveBytes", MAX_ARCHIVE_BYTES, "bytes", "An archive that is uploaded or downloaded, unpacked"),
     Limit("maxArchiveEntries", MAX_ARCHIVE_ENTRIES, "entries", "An archive that is uploaded or downloaded"),
     Limit("maxFileBytes", MAX_FILE_BYTES, "bytes", "A single file that is read"),
+    Limit(
+        "maxUploadBytes", MAX_UPLOAD_BYTES, "bytes", "An archive that is uploaded, as it is sent; more is `too_large`"
+    ),
+    Limit(
+        "maxTransfersPerMember",
+        MAX_TRANSFERS_PER_MEMBER,
+        "transfers",
+        "Files and archives of a member's on their way, up and down together; the next is `rate_limited`",
+    ),
+    Limit("maxPathCharacters", MAX_PATH_CHARACTERS, "characters", "A path in a workspace"),
     Limit("maxKeyCharacters", MAX_KEY_CHARACTERS, "characters", "An idempotency key, which has at least one"),
     Limit("idempotencyKeySeconds", IDEMPOTENCY_KEY_SECONDS, "seconds", "How long an idempotency key is kept"),
     Limit("maxWaitMs", MAX_WAIT_MS, "milliseconds", "How long a request may ask to wait for something new"),

@@ -23,12 +23,40 @@ class Route:
         path: With `{name}` for each params field that the path carries, spelled as on the wire.
         body: The params field that the whole body becomes; None: the body's fields are the params' fields.
         status: Of the answer when it worked.
+        aliases: Other paths that mean the same.
+        takes: The media type of a body that is a stream of bytes; the params are in the query then. None: the body is JSON.
+        gives: The media type of an answer that is a stream of bytes. None: it is JSON.
     """
 
     verb: str
     path: str
     body: str | None = None
     status: int = 200
+    aliases: tuple[str, ...] = ()
+    takes: str | None = None
+    gives: str | None = None
+
+    @property
+    def in_query(self) -> bool:
+        """Whether the params that the path does not carry are in the query."""
+        return self.verb == "GET" or self.takes is not None
+
+    @property
+    def streams(self) -> bool:
+        """Whether bytes are streamed, in or out."""
+        return self.takes is not None or self.gives is not None
+
+
+def _of_workspace(
+    verb: str, name: str, *, status: int = 200, takes: str | None = None, gives: str | None = None
+) -> Route:
+    """A route to a session's files, which has two addresses: the API's and the relay's."""
+    paths = (f"/sessions/{{sessionId}}/workspace/{name}", f"/files/{{sessionId}}/{name}")
+    return Route(verb, paths[0], status=status, aliases=paths[1:], takes=takes, gives=gives)
+
+
+TAR: Final = "application/x-tar"
+"""The media type of an archive; IANA has none for it."""
 
 
 @frozen
@@ -207,6 +235,46 @@ METHODS: Final[tuple[Method, ...]] = (
         Access.READ,
         "A session's journal",
         Route("GET", "/sessions/{sessionId}/events"),
+    ),
+    Method(
+        "files.list",
+        params.ListFiles,
+        results.FileList,
+        Access.FILES_READ,
+        "What a folder of the workspace holds",
+        _of_workspace("GET", "files"),
+        socket=False,
+        schema=False,
+    ),
+    Method(
+        "files.read",
+        params.ReadFile,
+        results.Content,
+        Access.FILES_READ,
+        "The bytes of a file",
+        _of_workspace("GET", "file", gives="*/*"),
+        socket=False,
+        schema=False,
+    ),
+    Method(
+        "files.download",
+        params.DownloadArchive,
+        results.Content,
+        Access.FILES_READ,
+        "A file, or what a folder holds, as a tar archive",
+        _of_workspace("GET", "archive", gives=TAR),
+        socket=False,
+        schema=False,
+    ),
+    Method(
+        "files.upload",
+        params.UploadArchive,
+        results.ArchiveLanded,
+        Access.FILES_WRITE,
+        "A new folder with what a tar archive holds",
+        _of_workspace("PUT", "archive", status=201, takes=TAR),
+        socket=False,
+        schema=False,
     ),
     Method(
         "terminals.open",

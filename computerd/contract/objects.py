@@ -13,6 +13,7 @@ from computerd.contract.shapes import (
     Count,
     EventId,
     EventSeq,
+    FileMode,
     Metadata,
     Object,
     Params,
@@ -371,6 +372,19 @@ class Delta(Object):
     session_id: SessionId
     turn_id: TurnId | None
     data: dict[str, Any]
+
+
+class FileEntry(Object):
+    """What a folder of a workspace holds. `target` is null but for a symbolic link; a name that is not UTF-8 is `encoded` with percent signs."""
+
+    path: str
+    name: str
+    type: Literal["file", "directory", "symlink", "other"]
+    size: Count
+    mode: FileMode
+    modified_at: Timestamp
+    target: str | None
+    encoded: bool
 
 
 class Terminal(Object):

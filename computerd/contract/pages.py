@@ -25,7 +25,8 @@ limits
 _METHODS: Final = """# Methods
 
 A method is called over WebSocket as a JSON-RPC 2.0 request, over HTTP by its route, or by both. On a route, the path
-carries the fields that it names; a `GET` takes the others as query parameters, other verbs as a JSON body.
+carries the fields that it names; a `GET` takes the others as query parameters, other verbs as a JSON body. A route whose
+body is an archive takes them as query parameters, too. Some routes have two paths, which mean the same.
 
 A field with a question mark may be left out. Unknown fields are refused with `invalid_request`.
 
@@ -37,7 +38,8 @@ Each method says which scope the credential has to have. What a caller may is as
 2. Has it the scope? If not: `forbidden`, `missing_scope`. Being an admin is no scope.
 3. Over WebSocket, has the connection attached this session with `readOnly`, and would the method change it? Then: `forbidden`, `read_only`.
 4. Is the session there? If not: `session_not_found`.
-5. To open a terminal: is the caller the session's owner or an admin? If not: `forbidden`, `terminal_owner_only`.
+5. To open a terminal, and for files: is the caller the session's owner or an admin? If not: `forbidden`, with `terminal_owner_only` for a terminal
+   and without a reason for files.
 
 So who lacks the scope learns nothing about what exists. A terminal belongs to the connection that opened it, and any other hears
 `terminal_not_found`, whether there is such a terminal or not.
@@ -92,6 +94,8 @@ request may succeed later. The body's fields are those of [`ErrorBody`](#object-
 | `missing_scope` | A credential without the scope that the method, or one of its params, needs |
 | `read_only` | A change of a session that this connection has attached with `readOnly` |
 | `terminal_owner_only` | A terminal for somebody who is neither the session's owner nor an admin |
+
+It has none when somebody who is neither asks for a session's files, and when a browser's page is none of `allowed_origins`.
 
 ## JSON-RPC
 
@@ -153,7 +157,16 @@ def _methods(document: Schema) -> str:
 
 
 def _route(http: Schema | None) -> str:
-    return "none" if http is None else f"`{http['verb']} {http['path']}`"
+    return (
+        "none" if http is None else " or ".join(f"`{http['verb']} {path}`" for path in (http["path"], *http["aliases"]))
+    )
+
+
+def _bodies(http: Schema) -> str:
+    """What goes in and comes out, where it is not params and a result."""
+    words = f"; the body is `{http['body']}`" if http["body"] else ""
+    words += f"; the body is `{http['takes']}`, and the params are in the query" if http["takes"] else ""
+    return words + (f"; the answer is `{http['gives']}`" if http["gives"] else "")
 
 
 def _access(row: Schema) -> str:
@@ -168,13 +181,14 @@ def _method(document: Schema, row: Schema) -> str:
     if row["forbidden"]:
         text += f"* `forbidden` with: {', '.join(f'`{reason}`' for reason in row['forbidden'])}\n"
     if row["http"] is not None:
-        whole = f"; the body is `{row['http']['body']}`" if row["http"]["body"] else ""
-        text += f"* HTTP: {_route(row['http'])}, answered with {row['http']['status']}{whole}\n"
+        text += f"* HTTP: {_route(row['http'])}, answered with {row['http']['status']}{_bodies(row['http'])}\n"
     text += f"* WebSocket: {'yes' if row['websocket'] else 'no'}\n\n"
     text += "Params:\n\n" + (fields(params) if params["properties"] else "None.\n")
     own = f"`{row['name']}`. "
     if params["description"].startswith(own):
         text += "\n" + params["description"].removeprefix(own) + "\n"
+    if row["http"] is not None and row["http"]["gives"]:
+        return text + f"\nResult: {result['description']}\n"
     return text + "\nResult:\n\n" + (fields(result) if result["properties"] else "Empty.\n")
 
 

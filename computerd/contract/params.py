@@ -12,7 +12,11 @@ from computerd.contract.shapes import (
     Cells,
     Command,
     Cursor,
+    Depth,
+    EntryPath,
     EventType,
+    FileCursor,
+    FolderPath,
     Input,
     Key,
     Limit100,
@@ -252,6 +256,38 @@ class OfTerminal(Params):
     """Only the terminal."""
 
     terminal_id: Reference
+
+
+class ListFiles(Params):
+    """`files.list`, outside the schema."""
+
+    session_id: Reference
+    path: FolderPath
+    depth: Depth | UnsetType = UNSET
+    limit: Limit100 | UnsetType = UNSET
+    cursor: FileCursor | UnsetType = UNSET
+
+
+class ReadFile(Params):
+    """`files.read`, outside the schema."""
+
+    session_id: Reference
+    path: EntryPath
+
+
+class DownloadArchive(Params):
+    """`files.download`, outside the schema."""
+
+    session_id: Reference
+    path: FolderPath
+
+
+class UploadArchive(Params):
+    """`files.upload`, outside the schema."""
+
+    session_id: Reference
+    path: EntryPath
+    replace: Annotated[bool, Meta(description="Put it in the place of what is there; otherwise `path_exists`")] = False
 
 
 class Ack(Params):

@@ -12,6 +12,7 @@ from computerd.contract.objects import (
     Delivery,
     ErrorBody,
     Event,
+    FileEntry,
     Session,
     Subagent,
     Terminal,
@@ -134,6 +135,28 @@ class EventList(Object):
     earlier_turns: Count | None
     last_seq: Seq
     has_more: bool
+
+
+class FileList(Object):
+    """`files.list`, outside the schema: in the byte order of their paths."""
+
+    path: str
+    entries: list[FileEntry]
+    next_cursor: str | None
+
+
+class Content(Object):
+    """Bytes, and no JSON."""
+
+
+class ArchiveLanded(Object):
+    """`files.upload`, outside the schema: all of it is in place."""
+
+    path: str
+    files: Count
+    bytes: Count
+    replaced: bool
+    seq: Seq
 
 
 class TerminalOpened(Object):

@@ -85,7 +85,15 @@ def _method(method: methods.Method) -> Schema:
         "websocket": method.socket,
         "http": None
         if route is None
-        else {"verb": route.verb, "path": route.path, "body": route.body, "status": route.status},
+        else {
+            "verb": route.verb,
+            "path": route.path,
+            "aliases": list(route.aliases),
+            "body": route.body,
+            "status": route.status,
+            "takes": route.takes,
+            "gives": route.gives,
+        },
         "schema": method.schema,
         "params": _ref(method.params.__name__),
         "result": _ref(method.result.__name__),

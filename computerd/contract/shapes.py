@@ -88,6 +88,26 @@ Key = Annotated[
 ]
 Cursor = Annotated[str, Meta(max_length=1024)]
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
+FolderPath = Annotated[
+    str,
+    Meta(
+        max_length=limits.MAX_PATH_CHARACTERS,
+        description="A place in the workspace, relative to its root, which is the empty path",
+    ),
+]
+EntryPath = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=limits.MAX_PATH_CHARACTERS,
+        description="A place in the workspace, relative to its root",
+    ),
+]
+Depth = Annotated[int, Meta(ge=1, le=limits.MAX_DEPTH, description="How many levels of folders; 1 if left out")]
+FileCursor = Annotated[
+    str, Meta(max_length=limits.MAX_FILE_CURSOR_CHARACTERS, description="`nextCursor` of the last page")
+]
+FileMode = Annotated[str, Meta(pattern=r"^[0-7]{4}\Z", description="Permission bits, in octal")]
 _METADATA = f"up to {limits.MAX_METADATA_PAIRS} pairs of strings, each of up to {limits.MAX_METADATA_CHARACTERS} characters, keys not empty"
 Metadata = Annotated[
     dict[

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, Protocol
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from computerd.contract import limits
-from computerd.host.process import HostProcess
 
 _GIVE_UP_SECONDS: Final = limits.KILL_SECONDS + 1.0
 """After which nothing more is waited for: SIGKILL was sent a second ago."""
+
+
+class Ending(Protocol):
+    """What runs in a session."""
+
+    def hang_up(self) -> None:
+        """Ends it, within `limits.KILL_SECONDS`."""
 
 
 @define(eq=False)
@@ -30,10 +36,10 @@ class SessionEnd:
     kill: Callable[[], object]
     over: Callable[[SessionEnd], None]
     done: Deferred[None] = field(factory=Deferred, init=False)
-    _running: set[HostProcess] = field(factory=set, init=False)
+    _running: set[Ending] = field(factory=set, init=False)
     _limit: IDelayedCall | None = field(default=None, init=False)
 
-    def begin(self, processes: Iterable[HostProcess]) -> None:
+    def begin(self, processes: Iterable[Ending]) -> None:
         """Hangs up what runs."""
         self._running.update(processes)
         self._limit = self._reactor.callLater(_GIVE_UP_SECONDS, self._finish)
@@ -41,7 +47,7 @@ class SessionEnd:
             process.hang_up()
         self._check()
 
-    def left(self, process: HostProcess) -> None:
+    def left(self, process: Ending) -> None:
         """A process has ended."""
         self._running.discard(process)
         self._check()

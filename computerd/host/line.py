@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import grp
 import os
+import socket
 import struct
 import termios
 from collections.abc import Callable, Iterator
@@ -194,6 +195,29 @@ def _start(start: Callable[[int, int], None], master: int, slave: int) -> None:
     # copies: Twisted closes what it is given when it succeeds, and not when it fails
     with _closing_on_error() as note:
         start(note(os.dup(master)), note(os.dup(slave)))
+
+
+def open_socket(reactor: IReactorFDSet, start: Callable[[int, int, int], None]) -> Line:
+    """As `open_pipes`, but with one socket for the descriptors 0 and 1: what is written there is read on the line's first source, and the reverse."""
+    with _closing_on_error() as note:
+        theirs: list[int] = []
+        try:
+            ours = []
+            for pair in (_socketpair(), os.pipe2(os.O_CLOEXEC)):
+                ours.append(note(pair[0]))
+                theirs.append(pair[1])
+            start(theirs[0], *theirs)
+        finally:
+            for number in theirs:
+                os.close(number)
+        both, stderr = (Descriptor(reactor, number) for number in ours)
+        sources = [Source(Stream.OUTPUT, both, MAX_READ), Source(Stream.ERROR, stderr, MAX_READ)]
+        return Line(sources, PipeInput(both), False)
+
+
+def _socketpair() -> tuple[int, int]:
+    ours, theirs = socket.socketpair()
+    return ours.detach(), theirs.detach()
 
 
 def open_pipes(reactor: IReactorFDSet, start: Callable[[int, int, int], None]) -> Line:

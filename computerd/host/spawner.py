@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
-from attrs import define, field
+from attrs import define, evolve, field
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IDelayedCall, IReactorFDSet, IReactorProcess, IReactorTime
 from twisted.python.failure import Failure
@@ -18,10 +18,11 @@ from computerd.contract import limits
 from computerd.contract.errors import ApiError, Code
 from computerd.host.accounts import Account, Accounts
 from computerd.host.cgroup import Cgroups
-from computerd.host.ending import SessionEnd
+from computerd.host.ending import Ending, SessionEnd
 from computerd.host.greeting import Greeting
+from computerd.host.hired import Hired
 from computerd.host.launcher import Launcher, failure
-from computerd.host.line import Line, Ptys, open_pipes, open_tty, tty_group
+from computerd.host.line import Line, Ptys, open_pipes, open_socket, open_tty, tty_group
 from computerd.host.opening import Opening, Reaped
 from computerd.host.process import HostProcess
 from computerd.host.ptyprocess import by_posix_spawn
@@ -36,6 +37,10 @@ _GIVE_UP_SECONDS: Final = limits.KILL_SECONDS + 2.0
 the time in which its clients are told of the end."""
 _DISCARD_SECONDS: Final = limits.KILL_SECONDS + 1.0
 _NONCE_BYTES: Final = 16
+_WORKER_SHELL: Final = "/bin/sh"
+
+_Launched = tuple[Start, Opening, bytes]
+"""What was started, how, and the first of its output."""
 
 T = TypeVar("T")
 
@@ -95,6 +100,7 @@ class HostSpawner:
     _queued: set[Start] = field(factory=set, init=False)
     _opening: dict[Opening, Start] = field(factory=dict, init=False)
     _running: dict[HostProcess, Start] = field(factory=dict, init=False)
+    _hired: dict[Hired, Start] = field(factory=dict, init=False)
     _rooms: WeakValueDictionary[str, Room] = field(factory=WeakValueDictionary, init=False)
     _tty_group: int | None = field(factory=tty_group, init=False)
     _stopping: bool = field(default=False, init=False)
@@ -131,31 +137,43 @@ class HostSpawner:
 
     def spawn(self, start: Start) -> Deferred[Process]:
         """See `Spawner`. Cancelling it leaves nothing behind."""
+        return self._in_turn(start, worker=False).addCallback(self._process)
+
+    def hire(self, start: Start) -> Deferred[Hired]:
+        """Starts the worker of a session's files: `start.command` runs in `/bin/sh`, with a socket for its descriptors 0 and 1. As `spawn` otherwise.
+
+        `Hired.begin` is to be called at once.
+        """
+        return self._in_turn(start, worker=True).addCallback(self._worker)
+
+    def _in_turn(self, start: Start, *, worker: bool) -> Deferred[_Launched]:
         self._queued.add(start)
 
         def left(result: T) -> T:
             self._queued.discard(start)
             return result
 
-        return self._turns.take(lambda: self._try(start)).addBoth(left)
+        return self._turns.take(lambda: self._try(start, worker=worker)).addBoth(left)
 
-    def _try(self, start: Start) -> Deferred[Process]:
+    def _try(self, start: Start, *, worker: bool) -> Deferred[_Launched]:
         try:
             if start not in self._queued:
                 # it has waited for its turn while the session was ended
                 raise _suspending()
             self._queued.discard(start)
-            return self._spawn(start)
+            return self._spawn(start, worker)
         except ApiError as error:
             return fail(error)
 
-    def _spawn(self, start: Start) -> Deferred[Process]:
+    def _spawn(self, start: Start, worker: bool) -> Deferred[_Launched]:
         if self._stopping:
             raise _stopping()
         account = self._accounts.of(start.owner)
         folder = self._workspaces.make(start.session_id, account)
+        if worker:
+            account = evolve(account, shell=_WORKER_SHELL)
         try:
-            opening = self._launch(start, account, folder)
+            opening = self._launch(start, account, folder, worker)
         except OSError as error:
             self._left(start)
             raise unavailable(error, start.size is not None) from None
@@ -165,7 +183,7 @@ class HostSpawner:
         self._opening[opening] = start
         return opening.begin().addBoth(self._launched, start, opening)
 
-    def _launch(self, start: Start, account: Account, folder: str) -> Opening:
+    def _launch(self, start: Start, account: Account, folder: str, worker: bool) -> Opening:
         cgroup = self.cgroups.place(start.session_id, start.terminal_id)
         nonce = self.random(_NONCE_BYTES).hex().encode()
         arguments = self.launcher.arguments(
@@ -178,13 +196,15 @@ class HostSpawner:
             cgroup=cgroup,
         )
         child = Reaped()
-        line = self._open(start, child, arguments, {b"NONCE": nonce})
+        line = self._open(start, child, arguments, {b"NONCE": nonce}, worker)
         line.input.room = self._rooms.setdefault(start.owner, Room())
         return Opening(
             self._reactor, line, child, Greeting(nonce), lambda word: failure(word.stage, word.number, account)
         )
 
-    def _open(self, start: Start, child: Reaped, arguments: list[bytes], environment: dict[bytes, bytes]) -> Line:
+    def _open(
+        self, start: Start, child: Reaped, arguments: list[bytes], environment: dict[bytes, bytes], worker: bool
+    ) -> Line:
         # without uid, gid and path Twisted uses posix_spawn on pipes, and our class on a tty: neither copies the daemon
         def on_pipes(stdin: int, stdout: int, stderr: int) -> None:
             descriptors = {0: stdin, 1: stdout, 2: stderr}
@@ -198,15 +218,21 @@ class HostSpawner:
             with by_posix_spawn():
                 self._reactor.spawnProcess(child, arguments[0], arguments, environment, usePTY=line)
 
+        if worker:
+            return open_socket(self._reactor, on_pipes)
         if start.size is None:
             return open_pipes(self._reactor, on_pipes)
         return open_tty(self._reactor, self._reactor.callLater, self._terminals, start.size, on_tty)
 
-    def _launched(self, result: bytes | Failure, start: Start, opening: Opening) -> Process | Failure:
+    def _launched(self, result: bytes | Failure, start: Start, opening: Opening) -> _Launched | Failure:
         del self._opening[opening]
         if isinstance(result, Failure):
             self._left(start)
             return result
+        return start, opening, result
+
+    def _process(self, launched: _Launched) -> Process:
+        start, opening, result = launched
         process = HostProcess(self._reactor, opening.child.leader, opening.line, result, self._exited, self._gone)
         if self.settings.kill_leftovers and self.cgroups.base is not None:
             process.leftovers = lambda: self._kill_leftovers(start)
@@ -215,6 +241,18 @@ class HostSpawner:
         if opening.child.status is not None:
             process.exited(opening.child.status)
         return process
+
+    def _worker(self, launched: _Launched) -> Hired:
+        start, opening, rest = launched
+        hired = Hired(opening.child, opening.line, rest, lambda: self._kill_leftovers(start), self._released)
+        self._hired[hired] = start
+        return hired
+
+    def _released(self, hired: Hired) -> None:
+        start = self._hired.pop(hired)
+        self._left(start)
+        for end in tuple(self._ends):
+            end.left(hired)
 
     def _exited(self, process: HostProcess) -> None:
         self._left(self._running[process])
@@ -242,8 +280,12 @@ class HostSpawner:
         self._queued = {start for start in self._queued if start.session_id != session_id}
         end = SessionEnd(self._reactor, lambda: self.cgroups.kill(session_id), self._ends.remove)
         self._ends.append(end)
-        end.begin(process for process, start in self._running.items() if start.session_id == session_id)
+        end.begin(process for process, start in self._everything() if start.session_id == session_id)
         return end.done
+
+    def _everything(self) -> Iterator[tuple[Ending, Start]]:
+        yield from self._running.items()
+        yield from self._hired.items()
 
     def describe(self) -> dict[str, str]:
         """What `doctor` reports of this room, one line each."""
@@ -269,7 +311,7 @@ class HostSpawner:
             self._turns.end()
             for opening in list(self._opening):
                 opening.abort(_stopping())
-            for process in list(self._running):
+            for process, _ in list(self._everything()):
                 process.hang_up()
         self._check_stopped()
         return done
@@ -279,7 +321,7 @@ class HostSpawner:
             process.discard()
 
     def _check_stopped(self) -> None:
-        if self._stopping and not self._opening and not self._running:
+        if self._stopping and not self._opening and not self._running and not self._hired:
             self._stopped()
 
     def _stopped(self) -> None:

@@ -40,6 +40,25 @@ class MethodNotAllowed(ApiError):
         return 405
 
 
+class RangeNotSatisfiable(ApiError):
+    """A range that a file does not have.
+
+    Attributes:
+        size: Of the file, in bytes.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__(
+            Code.INVALID_REQUEST, f"The file has {size} bytes, and none of those that Range asks for.", field="Range"
+        )
+        self.size = size
+
+    @property
+    def status(self) -> int:
+        """416, which no error code of the API has."""
+        return 416
+
+
 @frozen
 class Head:
     """A request's first line and headers.

@@ -30,6 +30,7 @@ from computerd.net.tally import OTHER
 from computerd.terminal.budget import Budget
 
 if TYPE_CHECKING:
+    from computerd.net.incoming import Incoming
     from computerd.net.request import Request
     from computerd.net.site import Site
 
@@ -52,6 +53,7 @@ class Channel(http.HTTPChannel):
         heir: Whom its bytes go to after an upgrade.
         body_bytes: Of the request that is arriving or being answered.
         unsent: Bytes of the last answer, until the client has taken it.
+        incoming: The body that is streamed, while it is.
     """
 
     site: Site
@@ -63,6 +65,9 @@ class Channel(http.HTTPChannel):
     heir: Protocol | None = None
     body_bytes = 0
     unsent = 0
+    incoming: Incoming | None = None
+    _came = 0
+    _held_since: float | None = None
     _closing = False
     _dropped = 0
     _pace: Budget
@@ -103,19 +108,48 @@ class Channel(http.HTTPChannel):
 
     def expect_body(self) -> None:
         """A body follows: from now on it has to keep coming."""
-        self._body_since, self.body_bytes = self.site.reactor.seconds(), 0
+        self._body_since, self._came, self.body_bytes, self._held_since = self.site.reactor.seconds(), 0, 0, None
         self._start(BODY_GRACE_SECONDS, self._check_body)
 
-    def count_body(self, size: int) -> None:
-        """A piece of it has come."""
-        self.body_bytes += size
+    def count_body(self, size: int, *, kept: bool = True) -> None:
+        """A piece of it has come, and is `kept` until the rest is there, or not."""
+        self._came += size
+        if kept:
+            self.body_bytes += size
+
+    def hold_body(self) -> None:
+        """Reads nothing more of it for now, which is not the client's fault. Harmless when it is held already."""
+        if self._held_since is None:
+            self._held_since = self.site.reactor.seconds()
+        self._networkProducer.pauseProducing()
+
+    def release_body(self) -> None:
+        """Reads on. Harmless when it is not held."""
+        if self._held_since is not None:
+            self._body_since += self.site.reactor.seconds() - self._held_since
+            self._held_since = None
+            if not self._waitingForTransport:
+                self._networkProducer.resumeProducing()
 
     def _check_body(self) -> None:
+        if self._held_since is not None:
+            # nor is it idle
+            self.resetTimeout()
+            self._start(1.0, self._check_body)
+            return
         elapsed = self.site.reactor.seconds() - self._body_since
-        if self.body_bytes < (elapsed - BODY_GRACE_SECONDS + 1) * BODY_BYTES_PER_SECOND:
-            self.refuse(invalid("body", "The body comes too slowly: send it again."))
+        if elapsed >= BODY_GRACE_SECONDS and (self._came < (elapsed - BODY_GRACE_SECONDS + 1) * BODY_BYTES_PER_SECOND):
+            error = invalid("body", "The body comes too slowly: send it again.")
+            if self.incoming is not None:
+                self.incoming.stop(error)
+            else:
+                self.refuse(error)
             return
         self._start(1.0, self._check_body)
+
+    def send_continue(self) -> None:
+        """Tells a client that waits for it to send the body (RFC 9110, section 10.1.1)."""
+        self._send100Continue()
 
     # parsing
 
@@ -147,6 +181,8 @@ class Channel(http.HTTPChannel):
             self._drop(len(data))
         else:
             super().rawDataReceived(data)
+            if self.incoming is not None:
+                self.incoming.flush()
 
     def allHeadersReceived(self) -> None:
         """A head is complete. The request decides now whether its body is wanted."""
@@ -163,6 +199,11 @@ class Channel(http.HTTPChannel):
     def request_line(self) -> tuple[bytes, bytes]:
         """Verb and target of the request whose head has just been read."""
         return self._command, self._path
+
+    @property
+    def knows_continue(self) -> bool:
+        """Whether that request is of a version of HTTP that has `100 Continue`."""
+        return bool(self._version == b"HTTP/1.1")
 
     # between two requests
 
@@ -188,6 +229,8 @@ class Channel(http.HTTPChannel):
         self.unsent = 0
         super().resumeProducing()
         self._keep_resting()
+        if self._held_since is not None:
+            self._networkProducer.pauseProducing()
         if self._resting and self._rest is None:
             self._go_on()
 
@@ -215,12 +258,12 @@ class Channel(http.HTTPChannel):
     @property
     def idle(self) -> bool:
         """Whether no request is being answered."""
-        return not self._handlingRequest
+        return not self._handlingRequest and self.incoming is None
 
     # the end
 
-    def refuse(self, error: ApiError, method: str = OTHER) -> None:
-        """Answers a request, of that method if it is known, reads no more of them, and closes."""
+    def refuse(self, error: ApiError, method: str = OTHER, request_id: str | None = None) -> None:
+        """Answers a request, of that method and under that id if they are known, reads no more of them, and closes."""
         if self._closing:
             return
         self.site.tally.answered(method, error.status)
@@ -229,10 +272,12 @@ class Channel(http.HTTPChannel):
         self._stop()
         self.setTimeout(None)
         transport = self.transport
-        request_id = self.site.request_id()
+        request_id = request_id or self.site.request_id()
         transport.write(answers.refusal(error, request_id).raw(request_id, self.site.date()))
         self._start(LINGER_SECONDS, self.abort)
         self._networkProducer.unregisterProducer()
+        # what comes is to be dropped, even if nothing was read for lack of room
+        self._networkProducer.resumeProducing()
         if ISSLTransport.providedBy(transport) or not hasattr(transport, "loseWriteConnection"):
             transport.loseConnection()
         else:

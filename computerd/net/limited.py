@@ -9,7 +9,7 @@ class Limited(ApiError):
     """A client does too much of something.
 
     Attributes:
-        what: `requests` in a second, requests `in_flight`, `connections`, `bytes` that are held, or forged `credentials`. Not told.
+        what: `requests` in a second, requests `in_flight`, `connections`, `transfers`, `bytes` that are held, or forged `credentials`. Not told.
     """
 
     def __init__(self, what: str, message: str, retry_after_ms: int) -> None:

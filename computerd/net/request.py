@@ -24,17 +24,20 @@ from computerd.contract.decoding import decode_body, decode_query
 from computerd.contract.errors import ApiError, Code, internal, invalid
 from computerd.contract.params import Attach
 from computerd.net import answers
-from computerd.net.answers import Reply
+from computerd.net.answers import Preamble, Reply
 from computerd.net.credentials import Verified, refused
+from computerd.net.download import Download
 from computerd.net.entrance import Exposition
 from computerd.net.heads import Head
 from computerd.net.routes import Match
 from computerd.net.shares import METRICS_SECONDS, REQUEST_SECONDS, journal_seconds
 from computerd.net.tally import NO_LONGER, OTHER
+from computerd.net.upload import UploadRequest, check_head
 from computerd.wire import strictjson
 
 if TYPE_CHECKING:
     from computerd.net.httpchannel import Channel
+    from computerd.net.site import Site
 
 _log = Logger()
 _TEXT_FORMAT: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -83,12 +86,14 @@ class Request(http.Request):
     """A request on a `Channel`.
 
     Attributes:
+        site: Where it came in.
         head: Its head.
         plan: What it is to become, or why it is refused.
         arrived: When its head was complete, in seconds of the reactor's clock.
     """
 
     channel: Channel
+    site: Site
     content: BytesIO
     head: Head
     plan: Plan | ApiError
@@ -96,7 +101,8 @@ class Request(http.Request):
 
     def gotLength(self, length: int | None) -> None:
         """The head is complete: nothing of the body has been read, and if the request is refused, nothing will be."""
-        self.arrived = self.channel.site.reactor.seconds()
+        self.site = self.channel.site
+        self.arrived = self.site.reactor.seconds()
         verb, target = self.channel.request_line
         self.head = Head(
             verb=verb.decode("ascii", "replace"),
@@ -106,23 +112,46 @@ class Request(http.Request):
             local=self.channel.getHost(),
             body=length != 0,
         )
+        self.content = BytesIO()
         try:
-            self.plan = self.channel.site.judge(self.head, self.channel)
+            self.plan = self.site.judge(self.head, self.channel)
             self._check_body(length)
+            if length != 0 and self._takes_stream:
+                self.channel.expect_body()
+                self._receive(self.plan, expects=self._expects())
+                return
         except ApiError as error:
             self.plan = error
         except Exception:
             self.plan = self._internal(Failure())
-        self.content = BytesIO()
         if length == 0:
             return
         if isinstance(self.plan, ApiError):
             self.requestHeaders.removeHeader(b"Expect")
-            self.channel.refuse(self.plan)
+            self.channel.refuse(self.plan, request_id=self.request_id)
         else:
             self.channel.expect_body()
 
+    @property
+    def _takes_stream(self) -> bool:
+        """Whether its body is streamed, if it is not refused."""
+        plan = self.plan
+        return isinstance(plan, Call) and plan.match.route.takes is not None
+
+    def _expects(self) -> bool:
+        """Whether the client waits for `100 Continue`, which Twisted would send at once."""
+        expected = [value.lower() for value in self.requestHeaders.getRawHeaders(b"Expect") or []]
+        self.requestHeaders.removeHeader(b"Expect")
+        return b"100-continue" in expected and self.channel.knows_continue
+
+    def _receive(self, plan: Plan | ApiError, *, expects: bool) -> None:
+        assert isinstance(plan, Call)
+        UploadRequest(self, plan, expects).begin()
+
     def _check_body(self, length: int | None) -> None:
+        if self._takes_stream:
+            check_head(self.head, length)
+            return
         if length == 0:
             return
         if self.head.verb in ("GET", "HEAD"):
@@ -135,16 +164,30 @@ class Request(http.Request):
 
     def handleContentChunk(self, data: bytes) -> None:
         """A piece of the body."""
+        if self._takes_stream:
+            self._pass_on(data)
+            return
         if self.content.tell() + len(data) > limits.MAX_MESSAGE_BYTES:
             self.channel.refuse(_too_large(), self._method)
             return
         try:
-            self.channel.site.members.make_room(self.channel, len(data))
+            self.site.members.make_room(self.channel, len(data))
         except ApiError as error:
             self.channel.refuse(error, self._method)
             return
         self.channel.count_body(len(data))
         self.content.write(data)
+
+    def _pass_on(self, data: bytes) -> None:
+        incoming = self.channel.incoming
+        if incoming is None:
+            # refused, by what came before in the same read
+            return
+        self.channel.count_body(len(data), kept=False)
+        try:
+            incoming.add(data)
+        except ApiError as error:
+            incoming.stop(error)
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
         """The request is complete. Twisted would parse forms and the query here, in ways that nobody needs."""
@@ -155,16 +198,31 @@ class Request(http.Request):
         """Carries the plan out."""
         plan = self.plan
         if isinstance(plan, ApiError):
-            self._send(self._refusal(plan))
+            self.send(self._refusal(plan))
         elif isinstance(plan, Health):
-            self._send(Reply(200, b'{"status":"ok"}'))
+            self.send(Reply(200, b'{"status":"ok"}'))
         elif isinstance(plan, Metrics):
             self._answer(self._exposition(plan))
         elif isinstance(plan, Upgrade):
-            self.channel.site.tally.answered(OTHER, 101)
-            self.channel.site.upgrade(self.channel, self.head, plan)
+            self.site.tally.answered(OTHER, 101)
+            self.site.upgrade(self.channel, self.head, plan)
+        elif plan.match.route.streams:
+            self._stream(plan)
         else:
             self._call(plan)
+
+    def _stream(self, plan: Call) -> None:
+        try:
+            if plan.match.route.gives is not None:
+                Download(self, plan).begin()
+                return
+            if self.channel.incoming is None:
+                # without a body, nothing was decided at the end of the head
+                self._receive(plan, expects=False)
+            if self.channel.incoming is not None:
+                self.channel.incoming.end()
+        except Exception:
+            self.fail(Failure())
 
     @property
     def _method(self) -> str:
@@ -173,7 +231,7 @@ class Request(http.Request):
         return plan.match.method.name if isinstance(plan, Call) else OTHER
 
     async def _exposition(self, plan: Metrics) -> Reply:
-        await self._turn(plan.caller, METRICS_SECONDS)
+        await self.turn(plan.caller, METRICS_SECONDS)
         return Reply(200, plan.render(), kind=_TEXT_FORMAT)
 
     def _call(self, plan: Call) -> None:
@@ -183,39 +241,47 @@ class Request(http.Request):
             self.notifyFinish().addErrback(lambda _: working.cancel())
 
     def _answer(self, work: Coroutine[Deferred[Any], Any, Reply]) -> Deferred[None]:
-        return ensureDeferred(work).addErrback(self._failed).addCallback(self._send)
+        return ensureDeferred(work).addErrback(self._failed).addCallback(self.send)
 
     async def _carry_out(self, plan: Call) -> Reply:
         method = plan.match.method
-        await self._turn(plan.caller, journal_seconds(method, self.content.tell()))
-        answer = await self.channel.site.front.call(method, self._params(plan.match), plan.caller, None, self.arrived)
+        await self.turn(plan.caller, journal_seconds(method, self.content.tell()))
+        answer = await self.site.front.call(method, self.params(plan.match), plan.caller, None, self.arrived)
         reply = answers.success(answer.status or plan.match.route.status, answer.result)
         if plan.match.route.verb == "GET":
-            self._check_still(plan.verified, reply)
+            self.check_still(plan.verified)
+            self.site.members.make_room(self.channel, len(reply.body))
         return reply
 
-    async def _turn(self, caller: Caller, seconds: float) -> None:
+    async def turn(self, caller: Caller, seconds: float) -> None:
         """Waits until the member's share allows this request, and spends the seconds that it will take beside what each one takes."""
-        site, member = self.channel.site, caller.member.id
-        shares = site.sockets.shares
+        member = caller.member.id
+        shares = self.site.sockets.shares
         while wait := shares.wait(member):
-            await deferLater(site.reactor, wait, lambda: None)
+            await deferLater(self.site.reactor, wait, lambda: None)
             if self._disconnected:
                 # nothing of it is done yet
                 raise CancelledError
         shares.spend(member, REQUEST_SECONDS + seconds)
 
-    def _check_still(self, verified: Verified, reply: Reply) -> None:
-        """Whether what was read may still be told, and held until it is taken. What was changed is always told."""
-        site = self.channel.site
-        problem = site.credentials.problem(verified)
-        if problem is not None:
-            site.unauthenticated(self.channel, NO_LONGER)
-            raise refused(problem)
-        site.members.make_room(self.channel, len(reply.body))
+    def check_still(self, verified: Verified) -> None:
+        """Whether what was read may still be told. What was changed is always told.
 
-    def _params(self, match: Match) -> Struct:
-        if match.route.verb == "GET":
+        Raises:
+            ApiError: `unauthenticated`: the credential has ended meanwhile.
+        """
+        problem = self.site.credentials.problem(verified)
+        if problem is not None:
+            self.site.unauthenticated(self.channel, NO_LONGER)
+            raise refused(problem)
+
+    def params(self, match: Match) -> Struct:
+        """What it asks for, apart from a stream.
+
+        Raises:
+            ApiError: `invalid_request` with the field, or `too_large`.
+        """
+        if match.route.in_query:
             return decode_query(match.method.params, self.head.query, match.fields)
         if self.head.query:
             raise invalid("query", "This path takes its params in the body, not in the query.")
@@ -224,37 +290,48 @@ class Request(http.Request):
 
     # answers
 
+    def fail(self, failure: Failure) -> None:
+        """Answers with what went wrong."""
+        self.send(self._failed(failure))
+
     def _failed(self, failure: Failure) -> Reply:
-        if failure.check(ApiError):
-            return self._refusal(cast("ApiError", failure.value))
         if failure.check(CancelledError) and self._disconnected:
             return Reply(503, b"")
-        return self._refusal(self._internal(failure))
+        return self._refusal(self.error_of(failure))
+
+    def error_of(self, failure: Failure) -> ApiError:
+        """What the client is told of a failure; one that is no refusal is logged."""
+        return cast("ApiError", failure.value) if failure.check(ApiError) else self._internal(failure)
 
     def _internal(self, failure: Failure) -> ApiError:
-        self.request_id = self.channel.site.request_id()
+        self.request_id = self.site.request_id()
         _log.failure("request {request_id} failed", failure, request_id=self.request_id)
         return internal()
 
     request_id: str | None = None
 
     def _refusal(self, error: ApiError) -> Reply:
-        self.request_id = self.request_id or self.channel.site.request_id()
-        self.channel.site.tally.refused(error)
+        self.request_id = self.request_id or self.site.request_id()
+        self.site.tally.refused(error)
         return answers.refusal(error, self.request_id)
 
-    def _send(self, reply: Reply) -> None:
-        if self._disconnected:
-            return
-        site = self.channel.site
-        site.tally.answered(self._method, reply.status)
-        self.setResponseCode(reply.status, answers.reason(reply.status))
-        for name, value in reply.lines(self.request_id or site.request_id(), site.date()):
+    def open_answer(self, answer: Reply | Preamble) -> None:
+        """Makes the head of the answer ready, which goes out with the first `write`."""
+        site = self.site
+        site.tally.answered(self._method, answer.status)
+        self.setResponseCode(answer.status, answers.reason(answer.status))
+        for name, value in answer.lines(self.request_id or site.request_id(), site.date()):
             self.responseHeaders.setRawHeaders(name, [value])
-        if reply.status == 401 or site.closing:
+        if answer.status == 401 or site.closing:
             # who has no credential gets no second request on the same connection
             self.responseHeaders.setRawHeaders(b"Connection", [b"close"])
             self.channel.persistent = False
+
+    def send(self, reply: Reply) -> None:
+        """Answers, unless the client has gone."""
+        if self._disconnected:
+            return
+        self.open_answer(reply)
         self.write(reply.body)
         self.channel.answered(len(reply.body))
         self.finish()

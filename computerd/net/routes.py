@@ -34,7 +34,10 @@ class Routes:
 
     def __init__(self, methods: Iterable[Method] = METHODS) -> None:
         self._rows: Final = [
-            (method, method.route, method.route.path.split("/")) for method in methods if method.route is not None
+            (method, method.route, path.split("/"))
+            for method in methods
+            if method.route is not None
+            for path in (method.route.path, *method.route.aliases)
         ]
 
     def find(self, verb: str, path: str) -> Match:

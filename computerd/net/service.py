@@ -152,13 +152,18 @@ class NetService(Service):
         )
         self._ends += [
             ticking.stop,
-            self.credentials.revocations.watch(self.roster.check),
-            self.keys.watch(self.roster.check),
+            self.credentials.revocations.watch(self._check),
+            self.keys.watch(self._check),
         ]
 
     def _look_around(self) -> None:
-        self.roster.check()
+        self._check()
         self.attempts.tell()
+
+    def _check(self) -> None:
+        """Ends what goes on with a credential that no longer counts."""
+        self.roster.check()
+        self.site.check()
 
     def url(self) -> str:
         """Where a client on this machine connects."""

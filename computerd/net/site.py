@@ -29,6 +29,7 @@ from computerd.net.request import Call, Health, Metrics, Plan, Request, Upgrade
 from computerd.net.routes import Routes, allowed
 from computerd.net.tally import FORGED, MISSING, NO_LONGER, Tally
 from computerd.net.throttle import Throttle, source
+from computerd.net.transfers import Transfers
 
 MAX_STRANGERS: Final = 100
 """Connections that have not presented a good credential. One more, and the one that has been silent longest goes: so
@@ -74,6 +75,7 @@ class Site(http.HTTPFactory):
         self._random = random
         self._strangers: dict[Channel, str | None] = {}
         self.members: Final = Members()
+        self.transfers: Final = Transfers(self.tally)
 
     # what Twisted asks of a factory
 
@@ -121,8 +123,9 @@ class Site(http.HTTPFactory):
         self.members.release(channel)
 
     def close_idle(self) -> None:
-        """Closes every connection that has no request; the others after their answer."""
+        """Closes every connection that has no request; the others after their answer, or now when that could take long."""
         self.closing = True
+        self.transfers.stop_all()
         for channel in [*self._strangers, *self.members]:
             if channel.idle:
                 channel.abort()
@@ -131,6 +134,10 @@ class Site(http.HTTPFactory):
         """Closes every connection now."""
         for channel in [*self._strangers, *self.members]:
             channel.abort()
+
+    def check(self) -> None:
+        """Ends every transfer whose credential no longer counts."""
+        self.transfers.check(self.credentials.problem)
 
     # requests
 
@@ -219,6 +226,10 @@ class Site(http.HTTPFactory):
     def request_id(self) -> str:
         """A new `rq_…`."""
         return REQUEST.new(self._random)
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return self._wall()
 
     def date(self) -> bytes:
         """The value of a Date header."""

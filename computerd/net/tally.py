@@ -38,6 +38,8 @@ class Tally:
         requests: HTTP answers, by method of the API and status class.
         calls: JSON-RPC answers, by method and outcome: `ok`, the group of the error's code, or `protocol`.
         limited: Answers with `rate_limited`, by what there was too much of.
+        transfers: Files and archives that are on their way now.
+        moved: Bytes of files and archives that were `sent` to clients and `received` from them.
         unauthenticated: Answers with `unauthenticated`, by why: the credential was `missing`, `forged`, or does not count, mostly
             because it counts `no_longer`.
     """
@@ -47,6 +49,8 @@ class Tally:
     requests: Counter[tuple[str, str]] = field(factory=Counter)
     calls: Counter[tuple[str, str]] = field(factory=Counter)
     limited: Counter[str] = field(factory=Counter)
+    transfers: int = 0
+    moved: Counter[str] = field(factory=Counter)
     unauthenticated: Counter[str] = field(factory=Counter)
 
     def closed(self, code: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 import computerd
-from computerd.opc import values, words
+from computerd.opc import fileverbs, values, words
 from computerd.opc.failure import OWN_FAILURE, USAGE
 from computerd.opc.settings import COLORS
 
@@ -87,6 +87,7 @@ def parser() -> argparse.ArgumentParser:
             epilog="It ends with 0, 255 if it failed, 130 after Ctrl-C, or 141 when nobody reads its output any more.",
         )
     )
+    fileverbs.add(verb)
     schema = verb(
         "schema",
         "print the API's schema",
@@ -233,6 +234,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """
     top = parser()
     before, verb, after = _split(top, arguments)
+    if verb in fileverbs.VERBS:
+        named = _verbs(top)[verb]
+        flags, rest = words.apart(after, _valued(named))
+        options = top.parse_args([*before, verb, *flags])
+        fileverbs.assign(named, options, rest)
+        return options
     if verb not in TERMINAL_VERBS:
         options = top.parse_args(arguments)
         _check(top, options)

@@ -12,7 +12,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Final
 
-from computerd.opc import arguments, say
+from computerd.opc import arguments, fileverbs, say
+from computerd.opc.ended import Ended
 from computerd.opc.failure import BY_SIGNAL, FAILURE, OWN_FAILURE, Failure
 
 VERBS: Final = {
@@ -20,6 +21,10 @@ VERBS: Final = {
     "exec": "shell",
     "sessions": "sessions",
     "events": "events",
+    "push": "push",
+    "pull": "pull",
+    "ls": "ls",
+    "cat": "cat",
     "schema": "schema",
     "version": "version",
     "completion": "completion",
@@ -32,10 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line. Returns the exit status.
 
     0, 1 for a failure, 2 for wrong usage, 130 after Ctrl-C; `shell` and `exec` instead end with the program's own, or with 255.
-    `events` has 255 for a failure too.
+    `events`, `push`, `pull`, `ls` and `cat` have 255 for a failure too. Told to end by a signal: 128 and its number.
     """
     options = arguments.parse(sys.argv[1:] if argv is None else argv)
-    failed = OWN_FAILURE if options.verb in (*arguments.TERMINAL_VERBS, "events") else FAILURE
+    own = (*arguments.TERMINAL_VERBS, *fileverbs.VERBS, "events")
+    failed = OWN_FAILURE if options.verb in own else FAILURE
     try:
         status = _run(options)
         if sys.stdout is not None:
@@ -46,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return failed
     except KeyboardInterrupt:
         return BY_SIGNAL + signal.SIGINT
+    except Ended as ended:
+        return BY_SIGNAL + ended.number
     except BrokenPipeError:
         _forget_output()
         return BY_SIGNAL + signal.SIGPIPE

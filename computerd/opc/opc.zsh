@@ -10,10 +10,14 @@
 
 _shtab_opc_commands() {
   local _commands=(
+    cat:'Writes files of the session'"'"'s workspace to standard output as they are. To a terminal it writes nothing that would steer it.'
     completion:'Prints a completion script. For bash: eval "$(opc completion bash)".'
     config:'show the settings'
     events:'Prints the events of the session, or of your newest one, and leaves; with -f it follows them for ever, through restarts of the daemon and breaks of the connection, without losing or repeating a line.'
     exec:'Runs a command in the session, or in your newest one, on pipes unless -t is given. One word is passed to the shell as it is; of several, each arrives as one word. It ends with the command'"'"'s exit code, 128 + the number of the signal that ended it, or 255 if opc itself failed.'
+    ls:'Lists a folder of the session'"'"'s workspace, or the workspace itself: mode, size, local time, name.'
+    pull:'Makes DEST on this host from the folder or file SRC of the session'"'"'s workspace; with DEST -, writes a tar archive to standard output. It lands whole or not at all. Without DEST, it is called as SRC; DEST/ and . mean in that folder.'
+    push:'Makes the folder DEST of the session'"'"'s workspace from the folder SRC of this host; from a file SRC, a folder that holds it; from -, of the tar archive on standard input. It lands whole or not at all. Without DEST, it is called as SRC; DEST/ means in DEST. Without a session, it is your newest, or a new one.'
     schema:'Prints the API'"'"'s JSON Schema, or one object, method or table of it.'
     sessions:'Lists sessions, newest first, or does one of the actions. `opc sessions ACTION --help` says more.'
     shell:'Opens a terminal in the session, or in your newest one, and makes one if there is none. Without a command: the login shell. It is a tty if standard input is one. It ends with the command'"'"'s exit code, 128 + the number of the signal that ended it, or 255 if opc itself failed.'
@@ -55,6 +59,22 @@ _shtab_opc_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_opc_defaults_added=0
+
+_shtab_opc_cat_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--url[where the daemon is, such as wss\:\/\/host.example]:url:"
+  "--token-file[holds the token\; nobody else may read it]:FILE:"
+  "--host[a profile of the configuration]:NAME:"
+  "--color[whether to colour (default\: auto)]:color:(auto always never)"
+  {-q,--quiet}"[say only what went wrong]"
+  "*"{-v,--verbose}"[say more\; -vv says all]"
+  {-f,--force}"[write whatever it is, to a terminal too]"
+  ":its id, cs_\…:"
+  "(*)::in the workspace:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_opc_cat_defaults_added=0
 
 _shtab_opc_completion_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -137,6 +157,63 @@ _shtab_opc_exec_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_opc_exec_defaults_added=0
+
+_shtab_opc_ls_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--url[where the daemon is, such as wss\:\/\/host.example]:url:"
+  "--token-file[holds the token\; nobody else may read it]:FILE:"
+  "--host[a profile of the configuration]:NAME:"
+  "--color[whether to colour (default\: auto)]:color:(auto always never)"
+  {-q,--quiet}"[say only what went wrong]"
+  "*"{-v,--verbose}"[say more\; -vv says all]"
+  {-R,--recursive}"[and all that is below it]"
+  "--json[print JSON, errors too]"
+  ":its id, cs_\…:"
+  ":in the workspace:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_opc_ls_defaults_added=0
+
+_shtab_opc_pull_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--url[where the daemon is, such as wss\:\/\/host.example]:url:"
+  "--token-file[holds the token\; nobody else may read it]:FILE:"
+  "--host[a profile of the configuration]:NAME:"
+  "--color[whether to colour (default\: auto)]:color:(auto always never)"
+  {-q,--quiet}"[say only what went wrong]"
+  "*"{-v,--verbose}"[say more\; -vv says all]"
+  {-f,--force}"[replace DEST, as a whole, if it is there]"
+  {-C,--compress}"[compress on the way (gzip)]"
+  {-n,--dry-run}"[only list what would be fetched]"
+  ":its id, cs_\…:"
+  ":in the workspace:"
+  ":here\; - for an archive on standard output:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_opc_pull_defaults_added=0
+
+_shtab_opc_push_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--url[where the daemon is, such as wss\:\/\/host.example]:url:"
+  "--token-file[holds the token\; nobody else may read it]:FILE:"
+  "--host[a profile of the configuration]:NAME:"
+  "--color[whether to colour (default\: auto)]:color:(auto always never)"
+  {-q,--quiet}"[say only what went wrong]"
+  "*"{-v,--verbose}"[say more\; -vv says all]"
+  {-f,--force}"[replace DEST, as a whole, if it is there]"
+  {-C,--compress}"[compress on the way (gzip)]"
+  "--gitignore[leave out what git would ignore, and .git]"
+  {-n,--dry-run}"[only list what would be sent]"
+  "--json[print JSON, errors too]"
+  ":its id, cs_\…:"
+  ":here\; - for an archive on standard input:_files"
+  ":in the workspace:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_opc_push_defaults_added=0
 
 _shtab_opc_schema_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -337,10 +414,14 @@ _shtab_opc() {
       (( CURRENT += 1 ))
       curcontext="${curcontext%:*:*}:_shtab_opc-$line[1]:"
       case $line[1] in
+        cat) _arguments -C -s $_shtab_opc_cat_options ;;
         completion) _arguments -C -s $_shtab_opc_completion_options ;;
         config) _shtab_opc_config ;;
         events) _arguments -C -s $_shtab_opc_events_options ;;
         exec) _arguments -C -s $_shtab_opc_exec_options ;;
+        ls) _arguments -C -s $_shtab_opc_ls_options ;;
+        pull) _arguments -C -s $_shtab_opc_pull_options ;;
+        push) _arguments -C -s $_shtab_opc_push_options ;;
         schema) _arguments -C -s $_shtab_opc_schema_options ;;
         sessions) _shtab_opc_sessions ;;
         shell) _arguments -C -s $_shtab_opc_shell_options ;;

@@ -154,6 +154,20 @@ def newest(place: Place, speaker: Say) -> str | None:
     return None
 
 
+def existing(named: str | None, place: Place, speaker: Say, verb: str) -> str:
+    """The id of the session that was named, or of the caller's newest.
+
+    Raises:
+        Failure: There is none, or the daemon refused.
+    """
+    session = named or newest(place, speaker)
+    if session is None:
+        raise Failure(
+            "session_not_found", f"you have no session. Name one: `opc {verb} SESSION …`; `opc sessions` lists them."
+        )
+    return session
+
+
 def title() -> str:
     """What a session that is made here is called: who made it, and in which folder."""
     try:

@@ -53,6 +53,24 @@ def sort(arguments: Sequence[str], valued: Collection[str]) -> Words:
     return Words(flags, session, rest)
 
 
+def apart(arguments: Sequence[str], valued: Collection[str]) -> tuple[list[str], list[str]]:
+    """The options among the words that follow a verb, with their values, and the other words. After `--`, and with `-` alone, there are none."""
+    flags: list[str] = []
+    others: list[str] = []
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return flags, [*others, *rest]
+        if not word.startswith("-") or word == "-":
+            others.append(word)
+            continue
+        flags.append(word)
+        if takes_next(word, valued) and rest:
+            flags.append(rest.pop(0))
+    return flags, others
+
+
 def takes_next(word: str, valued: Collection[str]) -> bool:
     """Whether the value of `word` is the word after it: `--size`, `-e`, and `-nte`, but not `--size=…` and `-e%`."""
     if word.startswith("--"):

@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.interfaces import IReactorTime
 
 from computerd.contract.errors import ApiError, Code
-from computerd.contract.events import TerminalClosed
+from computerd.contract.events import FilesPushed, TerminalClosed
 from computerd.contract.identifiers import SESSION
 from computerd.contract.objects import Actor, Event, Origin, Person, Session
 from computerd.contract.params import CreateSession
@@ -273,6 +273,18 @@ class Sessions:
         """
         closed = draft(TerminalClosed(terminal_id=terminal_id, exit_code=exit_code))
         await self.journal.append(session_id, [closed], patient=True)
+
+    async def files_pushed(self, session_id: str, pushed: FilesPushed, actor: Actor) -> int:
+        """Commits `files.pushed`, however long the disk takes, because the files are there already. A suspended session sleeps on.
+
+        Returns:
+            Its number.
+
+        Raises:
+            ApiError: `unavailable` when the journal stops first.
+        """
+        events = await self.journal.append(session_id, [draft(pushed, actor)], patient=True)
+        return events[-1].seq
 
     async def _find(self, session_id: str) -> Record | None:
         record = self._known.get(session_id)

@@ -20,7 +20,7 @@ from computerd.net.tally import FORGED, MISSING, NO_LONGER
 from computerd.tap.gauges import Gauges
 
 _REASONS: Final = (MISSING, FORGED, NO_LONGER)
-_LIMITS: Final = ("requests", "in_flight", "connections", "bytes", "credentials")
+_LIMITS: Final = ("requests", "in_flight", "connections", "bytes", "credentials", "transfers")
 """Of `net.limited.Limited`. Whatever can be counted is there from the start, with 0, so that its first time is a rise."""
 
 
@@ -52,6 +52,7 @@ class _Collector(Collector):
         yield from self._daemon()
         yield from self._net()
         yield from self._refusals()
+        yield from self._files()
         yield from self._terminals()
         yield from self._sessions()
         yield from self._journal()
@@ -112,6 +113,16 @@ class _Collector(Collector):
             "computerd_authentication_failures_total",
             "Requests that were refused with unauthenticated: the credential was missing, forged, or counts no longer.",
             {reason: net.unauthenticated[reason] for reason in _REASONS},
+        )
+
+    def _files(self) -> Iterator[Metric]:
+        net = self._gauges.net
+        yield GaugeMetricFamily("computerd_transfers", "Files and archives that are on their way.", net.transfers)
+        yield _by(
+            "direction",
+            "computerd_file_bytes_total",
+            "Bytes of files and archives that clients were given (sent) and have given (received).",
+            {direction: net.moved[direction] for direction in ("received", "sent")},
         )
 
     def _terminals(self) -> Iterator[Metric]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from computerd.api.dispatch import Api
+from computerd.api.files import WorkspaceFiles
 from computerd.api.following import Following
 from computerd.api.terminals import Terminals
 from computerd.api.trail import Trail
@@ -18,6 +19,7 @@ from computerd.config import trust
 from computerd.config.errors import ConfigError
 from computerd.config.hosting import host_settings
 from computerd.config.settings import Config
+from computerd.host.files import HostFiles
 from computerd.host.spawner import HostSpawner
 from computerd.journal.database import FILE
 from computerd.journal.journal import Journal
@@ -92,6 +94,7 @@ def assemble(config: Config, around: Surroundings, journal_failed: Callable[[], 
     terminals = Terminals(
         sessions, spawner, Slots(), reactor.seconds, random, lambda function: reactor.callLater(0, function), trail
     )
+    files = WorkspaceFiles(sessions, HostFiles.by(spawner, reactor))
     lifecycle = Lifecycle(sessions, terminals, reactor, config.sessions.idle_suspend)
     retention = Retention(sessions, reactor, config.journal.keep_events, config.journal.keep_days)
     following = Following(sessions, lifecycle, lambda function: reactor.callLater(0, function))
@@ -112,7 +115,7 @@ def assemble(config: Config, around: Surroundings, journal_failed: Callable[[], 
     net = NetService(
         reactor=reactor,
         endpoints=config.listen,
-        front=Api(sessions, lifecycle, following, terminals, reactor.seconds, trail),
+        front=Api(sessions, lifecycle, following, terminals, files, reactor.seconds, trail),
         keys=keys_now,
         credentials=credentials,
         allowed_origins=config.allowed_origins,

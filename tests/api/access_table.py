@@ -1,7 +1,8 @@
 """Who may call what, typed in from the pages of the API and not from the daemon's own table: what the tests of access go by.
 
 Sources: section 6 of the Computer API page ("Access") for the scopes; "Access" of the terminals page for `terminals.*`; the API schema for the
-methods, the routes and the reasons of `forbidden`; section 3 of the Computer API page for the statuses. Without an agent nothing is found by a
+methods, the routes (those of files have two addresses there) and the reasons of `forbidden`;
+section 3 of the Computer API page for the statuses. Without an agent nothing is found by a
 turn's, ask's or subagent's id, and what needs an agent is `feature_unavailable`.
 
 A cell is one call by one credential: a line of `TABLE`, one of the 32 sets of scopes, who calls (`RANKS`), and on what kind of connection.
@@ -33,6 +34,7 @@ STATUSES: Final = {
     "missing_scope": 403,
     "read_only": 403,
     "terminal_owner_only": 403,
+    "owner_only": 403,
     "session_not_found": 404,
     "turn_not_found": 404,
     "ask_not_found": 404,
@@ -43,7 +45,9 @@ STATUSES: Final = {
 }
 """Of each word of the table."""
 REASONS: Final = ("missing_scope", "read_only", "terminal_owner_only")
-"""Words that are the reason of a `forbidden`; the others are error codes."""
+"""Words that are the reason of a `forbidden`; the others are error codes, but for the next."""
+WITHOUT_REASON: Final = "owner_only"
+"""A `forbidden` that carries none: the API schema has no reason for files."""
 
 # "read only" says whether a connection may that has attached the session that is there with readOnly. `/` separates owner, member, admin.
 TABLE: Final = """
@@ -93,6 +97,22 @@ subagents.stop           sessions:write                not        there   subage
 subagents.stop           sessions:write                not        absent  session_not_found
 events.list              sessions:read                 may        there   ok
 events.list              sessions:read                 may        absent  session_not_found
+files.list               files:read                    -          there   ok/owner_only/ok
+files.list               files:read                    -          absent  session_not_found
+files.list+relay         files:read                    -          there   ok/owner_only/ok
+files.list+relay         files:read                    -          absent  session_not_found
+files.read               files:read                    -          there   ok/owner_only/ok
+files.read               files:read                    -          absent  session_not_found
+files.read+relay         files:read                    -          there   ok/owner_only/ok
+files.read+relay         files:read                    -          absent  session_not_found
+files.download           files:read                    -          there   ok/owner_only/ok
+files.download           files:read                    -          absent  session_not_found
+files.download+relay     files:read                    -          there   ok/owner_only/ok
+files.download+relay     files:read                    -          absent  session_not_found
+files.upload             files:write                   -          there   created/owner_only/created
+files.upload             files:write                   -          absent  session_not_found
+files.upload+relay       files:write                   -          there   created/owner_only/created
+files.upload+relay       files:write                   -          absent  session_not_found
 terminals.open           terminals                     not        there   ok/terminal_owner_only/ok
 terminals.open           terminals                     not        absent  session_not_found
 terminals.resize         terminals                     may        own     ok
@@ -127,10 +147,27 @@ ROUTES: Final = {
     "subagents.get": ("GET", "/sessions/{}/subagents/" + SUBAGENT),
     "subagents.stop": ("POST", "/sessions/{}/subagents/" + SUBAGENT + "/stop"),
     "events.list": ("GET", "/sessions/{}/events"),
+    "files.list": ("GET", "/sessions/{}/workspace/files"),
+    "files.list+relay": ("GET", "/files/{}/files"),
+    "files.read": ("GET", "/sessions/{}/workspace/file"),
+    "files.read+relay": ("GET", "/files/{}/file"),
+    "files.download": ("GET", "/sessions/{}/workspace/archive"),
+    "files.download+relay": ("GET", "/files/{}/archive"),
+    "files.upload": ("PUT", "/sessions/{}/workspace/archive"),
+    "files.upload+relay": ("PUT", "/files/{}/archive"),
 }
 """The HTTP routes, with a place for the session's id."""
-HTTP_ONLY: Final = ("sessions.list", "sessions.create")
-"""What the API schema serves over HTTP alone, and the list of sessions, which is outside it."""
+FILE: Final = "a.txt"
+"""A file that every workspace has."""
+QUERIES: Final = {
+    "files.list": "?path=",
+    "files.read": f"?path={FILE}",
+    "files.download": "?path=",
+    "files.upload": "?path=new&replace=true",
+}
+"""What is in the query of a route, by method."""
+HTTP_ONLY: Final = ("sessions.list", "sessions.create", "files.list", "files.read", "files.download", "files.upload")
+"""What the API schema serves over HTTP alone, and the list of sessions and the files, which are outside it."""
 
 BODIES: Final[dict[str, dict[str, Any]]] = {
     "sessions.attach+readOnly": {"readOnly": True},

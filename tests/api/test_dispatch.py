@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from computerd.api.caller import Caller
 from computerd.api.connection import Connection
 from computerd.api.dispatch import Api
+from computerd.api.files import WorkspaceFiles
 from computerd.api.following import Following
 from computerd.api.front import Answer
 from computerd.api.terminals import Terminals
@@ -34,6 +35,7 @@ from tests.host.fake_process import FakeSpawner
 from tests.session.fake_journal import seeded
 from tests.session.test_sessions import ID, SessionsCase
 from tests.terminal.recorders import RecordingOutbox
+from tests.workspace.fake_files import FakeFiles
 
 
 class ApiCase(SessionsCase):
@@ -43,6 +45,7 @@ class ApiCase(SessionsCase):
         super().setUp()
         self.spawner = FakeSpawner()
         self.slots = Slots()
+        self.files = FakeFiles()
         self.outbox = RecordingOutbox()
         self.connection = Connection(id="cn_000000000000", caller=a_caller(), outbox=self.outbox)
         self.api = self.make_api()
@@ -56,7 +59,8 @@ class ApiCase(SessionsCase):
         terminals = Terminals(self.sessions, self.spawner, self.slots, self.clock.seconds, seeded(), soon)
         lifecycle = Lifecycle(self.sessions, terminals, self.clock)
         following = Following(self.sessions, lifecycle, soon)
-        return Api(self.sessions, lifecycle, following, terminals, self.clock.seconds)
+        files = WorkspaceFiles(self.sessions, self.files)
+        return Api(self.sessions, lifecycle, following, terminals, files, self.clock.seconds)
 
     @property
     def exits(self) -> list[object]:
@@ -84,10 +88,14 @@ class DispatchTests(ApiCase):
 
     def test_every_method_has_its_work_and_only_one(self) -> None:
         self.assertEqual([method.name for method in METHODS if not self.api.serves(method)], [])
-        self.assertEqual(sorted([*self.api._work, *self.api._socket_work]), sorted(BY_NAME))
+        tables = (self.api._work, self.api._socket_work, self.api._gifts, self.api._takers)
+        self.assertEqual(sorted(name for table in tables for name in table), sorted(BY_NAME))
 
     def test_what_has_a_route_needs_no_connection(self) -> None:
-        self.assertEqual(set(self.api._work), {method.name for method in METHODS if method.route is not None})
+        routes = {method.name: method.route for method in METHODS if method.route is not None}
+        self.assertEqual(set(self.api._work), {name for name, route in routes.items() if not route.streams})
+        self.assertEqual(set(self.api._gifts), {name for name, route in routes.items() if route.gives})
+        self.assertEqual(set(self.api._takers), {name for name, route in routes.items() if route.takes})
 
     def test_the_scope_is_asked_for_before_anything_else(self) -> None:
         """C4, C5: of a session that is not there: who lacks the scope does not learn that."""

@@ -99,7 +99,7 @@ class AttachTests(FollowingCase):
         attached = self.attach(after=0)
         self.assertEqual(attached.session, self.get(self.sessions.get(ID)))
         self.assertEqual((attached.log_epoch, attached.epoch_start_seq), ("le_000000000000", 1))
-        self.assertEqual(attached.capabilities, Capabilities(models=[], modes=[], features=["terminal"]))
+        self.assertEqual(attached.capabilities, Capabilities(models=[], modes=[], features=["terminal", "workspace"]))
         self.assertEqual((attached.earlier_turns, attached.timing), (None, Timing(server_us=0)))
 
     def test_the_answer_precedes_the_first_event(self) -> None:

@@ -49,5 +49,7 @@ class Table(SynchronousTestCase):
     def test_whoever_is_told_apart_by_owner_needs_a_scope_first(self) -> None:
         """C5: otherwise anybody could learn whose a session is."""
         for access, rule in RULES.items():
-            if rule.stranger is not None:
+            if rule.owner:
                 self.assertIsNotNone(rule.scope, access)
+            else:
+                self.assertIsNone(rule.stranger, access)

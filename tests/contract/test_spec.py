@@ -47,7 +47,24 @@ class Spec(SynchronousTestCase):
             self.assertIs(definition(row["params"])["additionalProperties"], False, name)
 
     def test_methods_outside_the_schema_are_known(self) -> None:
-        self.assertEqual([row["name"] for row in DOCUMENT["methods"] if not row["schema"]], ["sessions.list"])
+        outside = [row["name"] for row in DOCUMENT["methods"] if not row["schema"]]
+        self.assertEqual(outside, ["sessions.list", "files.list", "files.read", "files.download", "files.upload"])
+
+    def test_files_have_the_routes_of_the_api_and_of_the_relay(self) -> None:
+        """Of "Routes outside the schema"."""
+        routes = {
+            (row["http"]["verb"], path)
+            for row in DOCUMENT["methods"]
+            if row["name"].startswith("files.")
+            for path in (row["http"]["path"], *row["http"]["aliases"])
+        }
+        names = (("GET", "files"), ("GET", "file"), ("GET", "archive"), ("PUT", "archive"))
+        expected = {
+            (verb, f"{prefix}/{name}")
+            for verb, name in names
+            for prefix in ("/sessions/{sessionId}/workspace", "/files/{sessionId}")
+        }
+        self.assertEqual(routes, expected)
 
     def test_limits_of_fields(self) -> None:
         for (name, field), expected in spec.LIMITED.items():

@@ -19,6 +19,7 @@ from typing import Any, Self
 from attrs import define, field
 from twisted.trial.unittest import SkipTest
 
+from tests.endtoend import tracing
 from tests.endtoend.client import WAIT, Client, http
 
 SCOPES = ("sessions:read", "sessions:write", "files:read", "files:write", "terminals")
@@ -172,7 +173,12 @@ class Computer:
         began = time.monotonic()
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environ, start_new_session=True
+                [*tracing.prefix(), *self.command()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environ,
+                start_new_session=True,
             )
         eventually(self._answers, "the daemon answers", on_failure=lambda: self.log)
         self.ready = time.monotonic() - began

@@ -191,7 +191,7 @@ class ShutdownTests(RealCase):
         self.assertEqual((None, "SIGHUP"), deaf.end)
 
     async def test_what_is_being_started(self) -> None:
-        waiting = [self.spawner.spawn(self.begin("true", size)) for size in ((80, 24), None)]
+        waiting = [self.spawner.spawn(self.begin("sleep 100", size)) for size in ((80, 24), None)]
         done = self.spawner.shutdown()
         for one in waiting:
             error = await self.assertFailure(one, ApiError)

@@ -91,6 +91,23 @@ class Reply:
         return error
 
 
+def _body(headers: dict[str, str], rest: bytes) -> tuple[bytes | None, bytes]:
+    """The body of an answer to anything but HEAD, if it is whole, and what follows it."""
+    if headers.get("transfer-encoding") != "chunked":
+        size = int(headers.get("content-length", 0))
+        return (rest[:size] if len(rest) >= size else None), rest[size:]
+    pieces, at = [], 0
+    while (end := rest.find(b"\r\n", at)) >= 0:
+        size = int(rest[at:end], 16)
+        start, at = end + 2, end + 2 + size + 2
+        if len(rest) < at:
+            break
+        pieces.append(rest[start : start + size])
+        if not size:
+            return b"".join(pieces), rest[at:]
+    return None, rest
+
+
 @define
 class Inbox:
     """What a server has sent, taken apart."""
@@ -104,11 +121,11 @@ class Inbox:
             head, rest = self.data.split(b"\r\n\r\n", 1)
             first, *lines = head.decode().split("\r\n")
             headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
-            size = int(headers.get("content-length", 0))
-            if len(rest) < size:
+            body, left = _body(headers, rest)
+            if body is None:
                 break
-            found.append(Reply(int(first.split()[1]), headers, rest[:size]))
-            self.data = rest[size:]
+            found.append(Reply(int(first.split()[1]), headers, body))
+            self.data = left
             if found[-1].status == 101:
                 break
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 from attrs import define, field
 from msgspec import Struct
@@ -19,6 +20,7 @@ from computerd.net.credentials import Credentials
 from computerd.net.keyring import KeyRing
 from computerd.net.keys import thumbprint
 from computerd.net.signer import Minted, Signer
+from computerd.workspace.port import Coding
 
 NOW = 1_800_000_000.0
 SESSION = "cs_0123456789abcdef"
@@ -99,6 +101,16 @@ class FakeFront:
         self.arrivals.append(arrived)
         answer = await self.work[method.name](params, caller, connection)
         return answer if isinstance(answer, Answer) else Answer(answer)
+
+    async def give(self, method: Method, params: Struct, caller: Caller, coding: Coding) -> Any:
+        """Does it."""
+        self.calls.append((method.name, params, caller, None))
+        return await self.work[method.name](params, caller, None)
+
+    async def take(self, method: Method, params: Struct, caller: Caller, coding: Coding) -> Any:
+        """Does it."""
+        self.calls.append((method.name, params, caller, None))
+        return await self.work[method.name](params, caller, None)
 
     def notified(self, params: Struct, connection: Connection) -> None:
         """Keeps it."""

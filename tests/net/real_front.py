@@ -39,6 +39,15 @@ class RealFrontCase(ApiCase):
         self.assertEqual(len(replies), 1, (verb, path, replies))
         return replies[0]
 
+    def archive(self, peer: Peer, target: str, body: bytes, token: str, *lines: str) -> Reply:
+        """One upload, and its answer."""
+        head = ("Content-Type: application/x-tar", f"Content-Length: {len(body)}", *lines)
+        peer.send(request("PUT", target, *head, token=token) + body)
+        self.clock.advance(0)
+        replies = peer.replies()
+        self.assertEqual(len(replies), 1, (target, replies))
+        return replies[0]
+
     def answer(self, peer: Peer, method: str, params: dict[str, Any], number: int = 1) -> dict[str, Any]:
         """The answer to one call."""
         peer.send(call(method, number, **params))

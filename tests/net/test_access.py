@@ -12,8 +12,10 @@ from computerd.contract.methods import METHODS
 from computerd.contract.objects import Person
 from tests.api.access_table import (
     ABSENT,
+    FILE,
     HTTP_ONLY,
     LINES,
+    QUERIES,
     RANKS,
     REASONS,
     ROUTES,
@@ -21,9 +23,10 @@ from tests.api.access_table import (
     SCOPES,
     STATUSES,
     THERE,
+    WITHOUT_REASON,
     Line,
 )
-from tests.net.clients import Peer, request
+from tests.net.clients import Peer, Reply, request
 from tests.net.real_front import RealFrontCase
 from tests.session.journal_interface import ALICE, session_id
 
@@ -55,11 +58,11 @@ def word(error: dict[str, Any] | None, status: int | None = None) -> str:
     """An answer in a word of the table; what the table has no word for, with all that it says."""
     if error is None:
         return "ok" if status is None else {200: "ok", 201: "created"}.get(status, f"status {status}")
-    known = error.get("reason") if error["code"] == "forbidden" else error["code"]
+    known = error.get("reason", WITHOUT_REASON) if error["code"] == "forbidden" else error["code"]
     if (
         STATUSES.get(str(known)) != error["status"]
         or status not in (None, error["status"])
-        or (known in REASONS) != (error["code"] == "forbidden")
+        or (known in (*REASONS, WITHOUT_REASON)) != (error["code"] == "forbidden")
     ):
         return f"{error['code']} {error.get('reason')} {error['status']} {status}"
     return str(known)
@@ -80,6 +83,7 @@ class AccessCase(RealFrontCase):
 
     def setUp(self) -> None:
         super().setUp()
+        self.files.contents[FILE] = b"x"
         self.create(ALICE, id=THERE)
         self.mine = {rank: session_id(number) for number, rank in enumerate(RANKS)}
         for rank, (member, _) in RANKS.items():
@@ -100,24 +104,41 @@ class AccessCase(RealFrontCase):
 class HttpTests(AccessCase):
     """Over HTTP."""
 
-    COUNT: ClassVar = 3_552
-    """Cells: 37 lines of the table that have a route, times 32 sets of scopes and 3 ranks."""
+    COUNT: ClassVar = 5_088
+    """Cells: 53 lines of the table that have a route, times 32 sets of scopes and 3 ranks."""
+
+    def target(self, call: str, session: str) -> str:
+        """The path of a route, with its query."""
+        return ROUTES[call][1].format(session) + QUERIES.get(call.partition("+")[0], "")
+
+    def effects(self) -> tuple[int, int]:
+        """What a call could have changed or asked for."""
+        return sum(map(len, self.journal.log.values())), len(self.files.calls)
+
+    def exchange(self, peer: Peer, line: Line, target: str, body: object, token: str) -> Reply:
+        """One request. An archive that is refused before it has come ends its connection."""
+        verb = ROUTES[line.call][0]
+        if line.method != "files.upload":
+            return self.http(peer, verb, target, None if verb == "GET" else body, token)
+        peer = self.memory.connect()
+        reply = self.archive(peer, target, b"tar", token)
+        peer.lose()
+        return reply
 
     def ask(self, peer: Peer, line: Line, rank: str, scopes: frozenset[str], number: int) -> Came:
         """One cell."""
-        verb, form = ROUTES[line.call]
         params = line.params()
-        path = form.format(params.pop("sessionId", ""))
+        target = self.target(line.call, params.pop("sessionId", ""))
         body = {key: value for key, value in params.items() if not key.endswith("Id")}
         # the body of an answer is the answer
         body = body.get("answer", body)
         if line.on in ("free", "taken"):
             body = {"id": THERE if line.on == "taken" else session_id(1000 + number)}
-        before = sum(map(len, self.journal.log.values()))
-        reply = self.http(peer, verb, path, None if verb == "GET" else body, self.token(rank, scopes))
+        before = self.effects()
+        reply = self.exchange(peer, line, target, body, self.token(rank, scopes))
         error = None if reply.status < 400 else reply.error
         if error is not None:
-            self.assertEqual(sum(map(len, self.journal.log.values())), before, "a refusal had an effect")
+            self.assertEqual(self.effects(), before, "a refusal had an effect")
         expected = line.expected(scopes, rank)
         return Came(name(line, rank, scopes), line, expected, word(error, reply.status), told(error))
 
@@ -136,24 +157,28 @@ class HttpTests(AccessCase):
         """What the published table has and what the pages have are the same routes, and none is unknown to the site."""
         ids = {"turnId": "tn_0123456789ab", "askId": "ak_0123456789ab", "subagentId": "sa_0123456789ab"}
         published = {
-            method.name: (method.route.verb, method.route.path.format(sessionId="{}", **ids))
+            name: (method.route.verb, path.format(sessionId="{}", **ids))
             for method in METHODS
             if method.route is not None
+            for name, path in zip(
+                (method.name, f"{method.name}+relay"), (method.route.path, *method.route.aliases), strict=False
+            )
         }
         self.assertEqual(published, ROUTES)
         peer = self.memory.connect()
-        for verb, form in ROUTES.values():
-            reply = self.http(peer, verb, form.format(THERE), None if verb == "GET" else {}, self.token())
+        for call, (verb, form) in ROUTES.items():
+            body: object = None if verb in ("GET", "PUT") else {}
+            reply = self.http(peer, verb, self.target(call, THERE), body, self.token())
             self.assertNotIn(reply.status, (405, 500), form)
             if reply.status == 404:
                 self.assertNotEqual(reply.error["code"], "not_found", form)
 
     def test_head_is_refused_as_get_is(self) -> None:
-        for verb, form in ROUTES.values():
+        for call, (verb, form) in ROUTES.items():
             if verb == "GET":
-                for scopes, status in ((FULL - {"sessions:read"}, b"403"), (FULL, b"404")):
+                for scopes, status in ((FULL - {"sessions:read", "files:read"}, b"403"), (FULL, b"404")):
                     peer = self.memory.connect()
-                    path = form.format(ABSENT) if status == b"403" else form.format(ABSENT) + "x"
+                    path = self.target(call, ABSENT) if status == b"403" else form.format(ABSENT) + "x"
                     peer.send(request("HEAD", path, token=self.token("admin", scopes)))
                     head, body = peer.transport.take().split(b"\r\n\r\n")
                     self.assertEqual((head.split(b" ")[1], body), (status, b""), path)

@@ -162,8 +162,8 @@ class OutsiderTests(ServiceCase):
         self.assertLess(reactor.seconds() - began, 2.5)
 
 
-class TransportTests(ServiceCase):
-    """TCP, TLS and Unix sockets behave alike."""
+class TransportCase(ServiceCase):
+    """A service on one transport after the other."""
 
     def tls(self) -> str:
         key = ec.generate_private_key(ec.SECP256R1())
@@ -183,6 +183,21 @@ class TransportTests(ServiceCase):
             where = f"unix:{self.folder}/web.sock" if text.startswith("unix") else self.where(service)
             yield service, where, text.startswith("ssl")
             await service.stopService()
+
+    async def quiet(self, measure: Any) -> None:
+        """Waits until a number has stopped changing, above -1."""
+        last, same = None, 0
+        while same < 5:
+            done: Deferred[None] = Deferred()
+            reactor.callLater(0.02, done.callback, None)
+            await done
+            now = measure()
+            same = same + 1 if now == last and now >= 0 else 0
+            last = now
+
+
+class TransportTests(TransportCase):
+    """TCP, TLS and Unix sockets behave alike."""
 
     async def test_calls_and_close(self) -> None:
         async for service, where, tls in self.each():
@@ -228,17 +243,6 @@ class TransportTests(ServiceCase):
         """Bytes of output so far; takes the frames that have come."""
         frames += client.inbox.frames()
         return sum(len(payload) - 4 for opcode, payload in frames if opcode == 2)
-
-    async def quiet(self, measure: Any) -> None:
-        """Waits until a number has stopped changing, above -1."""
-        last, same = None, 0
-        while same < 5:
-            done: Deferred[None] = Deferred()
-            reactor.callLater(0.02, done.callback, None)
-            await done
-            now = measure()
-            same = same + 1 if now == last and now >= 0 else 0
-            last = now
 
     async def test_too_much_unsent(self) -> None:
         """4008, seen by a client that reads on in time; memory goes back."""

@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import secrets
 import signal
 import ssl
@@ -37,6 +38,7 @@ from websockets.typing import Subprotocol
 from computerd.contract import params as contract
 from computerd.contract.decoding import decode
 from computerd.contract.errors import ApiError
+from tests.opc.fake_files import Files
 from tests.opc.fake_journal import Journal, session
 
 MIB = 1024 * 1024
@@ -45,6 +47,7 @@ TOKEN = ".".join(
     for part in ({"alg": "none"}, {"sub": "me"}, 0)
 )
 """Whose claim `sub` is `me`."""
+FILES = re.compile("/sessions/(cs_[0-9]+)/workspace/(files|file|archive)")
 
 
 @define(eq=False)
@@ -390,6 +393,7 @@ class Server:
 
     sessions: list[dict[str, Any]] = field(factory=list)
     journal: Journal = field(init=False)
+    files: Files = field(init=False)
     requests: list[str] = field(factory=list)
     connections: list[Connection] = field(factory=list)
     restarting: set[asyncio.Task[None]] = field(factory=set)
@@ -409,6 +413,7 @@ class Server:
 
     def __attrs_post_init__(self) -> None:
         self.journal = Journal(self.sessions)
+        self.files = Files(self)
 
     def fault(self, what: str) -> dict[str, Any] | None:
         """What is to go wrong with this one."""
@@ -468,8 +473,18 @@ class Server:
         headers = {
             k.lower(): v.strip() for k, _, v in (line.partition(":") for line in head.decode().split("\r\n")[1:])
         }
-        body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))) or b"{}")
         path, _, query = target.partition("?")
+        if (place := FILES.fullmatch(path)) is not None:
+            self.requests.append(f"{verb} {path}")
+            if headers.get("authorization") != f"Bearer {self.token}":
+                self.refuse(writer, 401, "unauthenticated", "The token is not valid.")
+            else:
+                await self.files.serve(
+                    verb, place[1], place[2], dict(parse_qsl(query, keep_blank_values=True)), headers, reader, writer
+                )
+            await writer.drain()
+            return
+        body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))) or b"{}")
         self.requests.append(f"{verb} {path}")
         if path.startswith("/_/"):
             self.reply(writer, 200, self.told(path, body))
@@ -533,6 +548,9 @@ class Server:
             "changes": self.journal.changes,
             "keys": self.journal.keys,
             "sessions": self.sessions,
+            "pushed": self.files.pushed,
+            "fetched": self.files.fetched,
+            "lists": self.files.lists,
         }
 
     # --- what a test wants to have happened to the first session

@@ -140,7 +140,7 @@ class RenderTests(SynchronousTestCase):
 
     def test_what_can_be_counted_is_there_from_the_start(self) -> None:
         found = parsed(self.scrapes())
-        for what in ("requests", "in_flight", "connections", "bytes", "credentials", "input", "waits"):
+        for what in ("requests", "in_flight", "connections", "bytes", "credentials", "transfers", "input", "waits"):
             self.assertEqual(found[f"computerd_rate_limited_total{{what={what}}}"], 0)
         for reason in ("missing", "forged", "no_longer"):
             self.assertEqual(found[f"computerd_authentication_failures_total{{reason={reason}}}"], 0)
@@ -174,6 +174,15 @@ class RenderTests(SynchronousTestCase):
                 "rate_limited_total{what=input}": 6,
                 "authentication_failures_total{reason=forged}": 2,
             }
+        )
+
+    def test_of_files(self) -> None:
+        self.said(**{"transfers": 0, "file_bytes_total{direction=sent}": 0, "file_bytes_total{direction=received}": 0})
+        self.net.transfers = 3
+        self.net.moved["sent"] += 1 << 40
+        self.net.moved["received"] += 5
+        self.said(
+            **{"transfers": 3, "file_bytes_total{direction=sent}": 1 << 40, "file_bytes_total{direction=received}": 5}
         )
 
     def test_of_terminals(self) -> None:
