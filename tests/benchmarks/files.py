@@ -74,7 +74,6 @@ class _Load:
 
     computer: Computer
     shell: Shell
-    idle: list[float]
     memory: int
 
     @contextmanager
@@ -183,22 +182,24 @@ def _measure(runs: _Runs, load: _Load, name: str, size: int, rounds: int) -> Non
     def note(what: str, seconds: float) -> None:
         best[what] = min(seconds, best.get(what, seconds))
 
+    ways = [("tar push", runs.tar_push), ("tar pull", runs.tar_pull), ("push", runs.push), ("pull", runs.pull)]
     for turn in range(rounds):
-        ways = [("tar push", runs.tar_push), ("tar pull", runs.tar_pull), ("push", runs.push), ("pull", runs.pull)]
         for at, (what, way) in enumerate(ways if turn % 2 == 0 else ways[2:] + ways[:2]):
             note(what, _timed(way(2 * turn + at // 2)))
         for number in (2 * turn, 2 * turn + 1):
             runs.check(number)
-    for what, work in (("push", runs.push(2 * rounds)), ("pull", runs.pull(2 * rounds))):
+    for at, (what, way) in enumerate(ways):
         with load.watched() as others[what]:
-            work()
+            way(2 * rounds + at // 2)()
     for what in ("push", "pull"):
         mine, tars, other = best[what], best[f"tar {what}"], others[what]
+        echoes = [f"{found['p99'] * 1e3:.1f}" for found in (other, others[f"tar {what}"])]
         print(
             f"{what} of {name}: opc {mine:.2f} s ({size / mine / 2**20:.0f} MiB/s), ssh tar {tars:.2f} s, {tars / mine:.2f} of its rate; "
-            f"daemon +{other['memory'] / 2**20:.1f} MiB; echo p99 {other['p99'] * 1e3:.1f} ms, {other['p99'] / _p99(load.idle):.1f} times idle",
+            f"daemon +{other['memory'] / 2**20:.1f} MiB; echo p99 meanwhile {echoes[0]} ms ({echoes[1]} while ssh tar does it)",
             flush=True,
         )
+    print(f"idle again: echo p99 {_p99(echo_times(load.shell, 4 * _ECHOES)) * 1e3:.2f} ms", flush=True)
 
 
 def _main() -> None:
@@ -215,8 +216,11 @@ def _main() -> None:
             shell = client.open(session, "stty raw -echo; echo go; cat")
             shell.expect(b"go")
             echo_times(shell, _ECHOES)
-            load = _Load(computer, shell, echo_times(shell, _ECHOES), computer.memory())
-            print(f"idle: echo p99 {_p99(load.idle) * 1e3:.2f} ms, daemon {load.memory / 2**20:.0f} MiB", flush=True)
+            load = _Load(computer, shell, computer.memory())
+            print(
+                f"idle: echo p99 {_p99(echo_times(shell, 4 * _ECHOES)) * 1e3:.2f} ms, daemon {load.memory / 2**20:.0f} MiB",
+                flush=True,
+            )
             for name, what, size in _make(folder):
                 _measure(_Runs(computer, session, ssh, folder, name), load, what, size, rounds)
             client.socket.close()

@@ -14,12 +14,10 @@ import json
 import os
 import stat
 import zlib
-from collections.abc import Iterator
-from heapq import nsmallest
 from typing import Any, Final
 
-from computerd.host.worker import staging
 from computerd.host.worker.failures import INVALID_CURSOR, INVALID_PATH, Refused, kind_of, of_path
+from computerd.host.worker.keys import Keys
 from computerd.host.worker.paths import Root, join, spell
 from computerd.host.worker.request import Request
 
@@ -30,6 +28,7 @@ _MAX_BYTES: Final = 48_000
 _NAME_MAX: Final = 255
 _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _KINDS: Final = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "symlink"}
+_keys: Final = Keys()
 
 
 def run(request: Request, root: Root) -> None:
@@ -111,7 +110,7 @@ class Page:
         try:
             while not self.more:
                 number = 2 * (self._limit + 1 - len(self.entries)) + _NAME_MAX
-                found = nsmallest(number, keys(folder, after, depth > 1))
+                found = _keys.after(folder, after, depth > 1, number)
                 self._go(folder, prefix, found, after, depth)
                 if len(found) < number:
                     return
@@ -159,29 +158,6 @@ class Page:
         self._room -= size
         self.entries.append(entry)
         self.last = prefix + name
-
-
-def keys(folder: int, after: bytes, below: bool) -> Iterator[bytes]:
-    """The keys of a folder that are above a path, in no order.
-
-    Args:
-        folder: A descriptor of it.
-        after: Only what comes after that, relative to it. Ends with a slash when what is below that folder was had.
-        below: Whether what is below folders is wanted.
-    """
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            name = os.fsencode(entry.name)
-            if name > after and not staging.is_name(name):
-                yield name
-            if below:
-                key = name + b"/"
-                if (
-                    (key > after or (after.startswith(key) and after != key))
-                    and entry.is_dir(follow_symlinks=False)
-                    and not staging.is_name(name)
-                ):
-                    yield key
 
 
 def _below(folder: int, key: bytes) -> int | None:

@@ -112,8 +112,39 @@ class ListingTests(WorkerCase):
         self.assertEqual([f"many/f{number:05}" for number in range(100)], [entry[0] for entry in page["entries"]])
         page = self.worker.ask("list", path="many", depth=2, limit=100, cursor=write_cursor(b"many", b"f99950"))
         self.assertEqual((49, None), (len(page["entries"]), page["cursor"]))
+        began = self.cpu()
+        names = self.worker.names("many", depth=2)
+        self.assertEqual([f"many/f{number:05}" for number in range(100_000)], names)
+        self.assertLess(self.cpu() - began, 20)  # a thousand times the folder would be minutes
         status = Path(f"/proc/{self.worker.pid}/status").read_text()
         self.assertLess(int(status.partition("VmHWM:")[2].split()[0]), 40_000)
+
+    def cpu(self) -> float:
+        """Seconds of processor time that the worker has had."""
+        fields = Path(f"/proc/{self.worker.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def test_a_large_folder_that_changes(self) -> None:
+        """What is kept of it is not used once it has changed, and not while it is too young to tell."""
+        many = self.top / "many"
+        many.mkdir()
+        for number in range(2000):
+            (many / f"f{number:04}").touch()
+        os.utime(many, (1, 1))
+        for wanted in ("f1000a", "f1000b", "f1000c"):
+            self.assertNotIn(f"many/{wanted}", self.from_f1000())
+            (many / wanted).touch()
+            self.assertIn(f"many/{wanted}", self.from_f1000())
+        (many / "f1001").rename(many / "f1000d")
+        names = self.from_f1000()
+        self.assertEqual(["many/f1000a", "many/f1000b", "many/f1000c", "many/f1000d", "many/f1002"], names[:5])
+
+    def from_f1000(self) -> list[str]:
+        """A page of it."""
+        cursor = write_cursor(b"many", b"f1000")
+        return [
+            entry[0] for entry in self.worker.ask("list", path="many", depth=1, limit=100, cursor=cursor)["entries"]
+        ]
 
     def test_what_is_on_its_way_is_not_seen(self) -> None:
         number = self.worker.begin("unpack", path="new", replace=False, coding="identity")
