@@ -32,11 +32,19 @@ def same(item: Item, entry: Entry) -> bool:
     )
 
 
-def difference(items: Iterable[Item], entries: Iterable[Entry]) -> str | None:
-    """The name of something that is not the same at both sides; None: all is. `entries` are taken only up to there."""
-    left = {item.name: item for item in items}
-    for entry in entries:
-        item = left.pop(entry.local_name, None)
-        if item is None or not same(item, entry):
-            return entry.local_name
-    return next(iter(left), None)
+def divided(items: Iterable[Item], entries: Iterable[Entry]) -> tuple[list[Item], str | None]:
+    """Looks at both sides.
+
+    Returns:
+        The items, with `kept` said of the files that are there already; and the name of something that is not the same at both sides, or None.
+    """
+    there = {entry.local_name: entry for entry in entries}
+    found: list[Item] = []
+    differs = None
+    for item in items:
+        entry = there.pop(item.name, None)
+        equal = entry is not None and same(item, entry)
+        if not equal:
+            differs = differs or item.name
+        found.append(item._replace(kept=equal and item.kind == "file" and item.twin is None))
+    return found, differs or next(iter(there), None)

@@ -25,6 +25,7 @@ class Item(NamedTuple):
         path: Its place here.
         target: Of a symbolic link.
         twin: Device and inode of a file that has several names.
+        kept: Whether the file is there already, as far as can be told: it is named, and not sent.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Item(NamedTuple):
     mtime_ns: int
     target: str | None = None
     twin: tuple[int, int] | None = None
+    kept: bool = False
 
 
 class LocalTree(NamedTuple):

@@ -19,6 +19,9 @@ from computerd.opc.plain import visible
 BLOCK: Final = 512
 _TYPES: Final = {"file": b"0", "directory": b"5", "symlink": b"2"}
 _HARD_LINK: Final = b"1"
+_KEPT: Final = b"U"
+_KEPT_SIZE: Final = b"COMPUTERD.size"
+"""The daemon's own: see its page on files, "Files that are there already"."""
 _PAX: Final = b"x"
 _FIELD: Final = 100
 """Bytes of a name or link in the old header. What is longer, or not ASCII, is in a pax header."""
@@ -40,6 +43,8 @@ def pack(items: Iterable[Item], counted: Callable[[int], None]) -> Iterator[byte
         if item.twin is not None and (first := twins.setdefault(item.twin, item.name)) != item.name:
             waiting += _header(item, 0, _HARD_LINK, first)
             counted(item.size)
+        elif item.kept:
+            waiting += _header(item, 0, _KEPT, "")
         elif item.kind != "file":
             waiting += _header(item, 0, _TYPES[item.kind], item.target or "")
         else:
@@ -98,6 +103,8 @@ def _header(item: Item, size: int, kind: bytes, link: str) -> bytes:
         records.append((b"mtime", _decimal(item.mtime_ns)))
         seconds = min(max(0, seconds), 8**11 - 1)
     extra = b""
+    if item.kept:
+        records.append((_KEPT_SIZE, b"%d" % item.size))
     if records:
         if not all(_is_utf8(value) for _, value in records):
             records.insert(0, (b"hdrcharset", b"BINARY"))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
-from computerd.opc import coding, locate, patchwork, progress, say, sessions
+from computerd.opc import coding, destinations, locate, patchwork, progress, say, sessions
 from computerd.opc.backoff import Backoff, chance
 from computerd.opc.beside import Land, is_folder, landed_beside
 from computerd.opc.ended import Ended, ending
@@ -42,7 +42,7 @@ def run(options: Namespace, env: Mapping[str, str]) -> int:
         BrokenPipeError: Nobody reads the archive that goes to standard output.
     """
     sanitise()
-    dest = None if options.dest == "-" or options.dry_run else destination(options.source, options.dest)
+    dest = None if options.dest == "-" or options.dry_run else destinations.pulled(options.source, options.dest)
     if options.dest == "-" and os.isatty(1):
         raise Failure("output_lost", "an archive is nothing for a terminal: redirect standard output.")
     settings = locate.configured(options, env)
@@ -60,21 +60,6 @@ def run(options: Namespace, env: Mapping[str, str]) -> int:
         else:
             pull.land(dest, shown)
     return 0
-
-
-def destination(source: str, dest: str | None) -> str:
-    """Where it is to land. A DEST that ends in a slash, or is `.` or `..`, is the folder that it is to be in.
-
-    Raises:
-        Failure: It can't be told.
-    """
-    parts = [part for part in source.split("/") if part not in ("", ".")]
-    own = parts[-1] if parts and parts[-1] != ".." else ""
-    if dest is None or os.path.basename(dest) in ("", ".", ".."):
-        if not own:
-            raise Failure("invalid_path", f"say what {visible(source)} is to be called here: `opc pull SRC DEST`.")
-        dest = os.path.join(dest or "", own)
-    return dest.rstrip("/") or "/"
 
 
 class Pull:

@@ -6,16 +6,16 @@ import os
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from computerd.opc import coding, locate, progress, say, sessions
+from computerd.opc import coding, destinations, locate, progress, say, sessions
 from computerd.opc.backoff import chance
 from computerd.opc.ended import Ended, ending
-from computerd.opc.equal import difference
+from computerd.opc.equal import divided
 from computerd.opc.exchange import LANDING_SECONDS, PIECE, Exchange
 from computerd.opc.failure import LINK_LOST, Failure
-from computerd.opc.localtree import LocalTree, look, unreadable
+from computerd.opc.localtree import Item, LocalTree, look, unreadable
 from computerd.opc.locate import Place
 from computerd.opc.pack import pack
 from computerd.opc.patient import Patient
@@ -23,7 +23,7 @@ from computerd.opc.plain import json_line, visible
 from computerd.opc.progress import Progress
 from computerd.opc.say import Say
 from computerd.opc.streams import sanitise
-from computerd.opc.tree import Tree, route, spelled
+from computerd.opc.tree import Tree, route
 
 _NOTHING_CHANGED = "Nothing was changed."
 _MAYBE = "It may have landed nevertheless: `opc ls` tells."
@@ -39,7 +39,7 @@ def run(options: Namespace, env: Mapping[str, str]) -> int:
     tree = None if options.source == "-" else _looked(options)
     if options.dry_run and tree is not None:
         return _listed(tree)
-    path = destination(options.source, options.dest, single=tree is None or not tree.folder)
+    path = destinations.pushed(options.source, options.dest, single=tree is None or not tree.folder)
     if tree is None and os.isatty(0):
         raise Failure(
             "input_lost", "an archive can't be typed: give it on standard input, as in `tar -c . | opc push - DEST`."
@@ -56,32 +56,6 @@ def run(options: Namespace, env: Mapping[str, str]) -> int:
     if options.json:
         print(json_line(done))
     return 0
-
-
-def destination(source: str, dest: str | None, *, single: bool) -> str:
-    """The path of the new folder. For a folder, a DEST that ends in a slash, or is `.`, is the folder that it is to be in.
-
-    Args:
-        source: What is pushed.
-        dest: What was said, or None.
-        single: Whether a file or an archive is pushed, which need a folder with a name.
-
-    Raises:
-        Failure: It can't be told, or is none.
-    """
-    if not single and (dest is None or os.path.basename(dest) in ("", ".")):
-        dest = os.path.join(dest or "", os.path.basename(os.path.abspath(source)))
-    dest = dest or ""
-    parts = [part for part in dest.split("/") if part not in ("", ".")]
-    path = ("/" if dest.startswith("/") else "") + "/".join(parts)
-    if path in ("", "/"):
-        raise Failure(
-            "invalid_path",
-            f"a push makes a new folder: say what it is to be called, as in `opc push {visible(source)} DEST`.",
-        )
-    if spelled(path) != path:
-        raise Failure("invalid_path", f"{visible(path)} is not UTF-8, so nothing new can have that name. Give a DEST.")
-    return path
 
 
 def _looked(options: Namespace) -> LocalTree:
@@ -131,23 +105,32 @@ class Push:
         """Sends a folder or file, unless it is there already. Returns the API's answer, or the like."""
         for name in tree.left_out:
             self._speaker.warn(_left_out(name))
+        items: Sequence[Item] = tree.items
         if self._force:
-            differs = self._differs(tree)
+            items, differs = self._compared(tree)
             if differs is None:
                 return self._up_to_date(tree)
             if not tree.folder:
                 self._spare(tree.items[0].name)
-        line = Progress(f"push {visible(self._path)}", tree.bytes, shown=shown)
         try:
-            done = self._send(pack(tree.items, line.add), line, coding.GZIP if self._compress else None)
+            return self._send_items(items, shown)
         except Failure as failure:
+            if failure.code == "invalid_archive" and any(item.kept for item in items):
+                self._speaker.detail("what was equal there is so no more: sending all of it.")
+                return self._send_items(tree.items, shown)
             if failure.code != "path_exists" or self._force:
                 raise
-            differs = self._differs(tree)
+            _, differs = self._compared(tree)
             if differs is None:
                 return self._up_to_date(tree)
             raise _exists(self._path, failure, differs) from None
-        self._told(done, line)
+
+    def _send_items(self, items: Sequence[Item], shown: bool) -> dict[str, Any]:
+        sent = [item.size for item in items if item.kind == "file" and not item.kept]
+        line = Progress(f"push {visible(self._path)}", sum(sent), shown=shown)
+        done = self._send(pack(items, line.add), line, coding.GZIP if self._compress else None)
+        some = f", {progress.size(line.bytes)} of it sent" if any(item.kept for item in items) else ""
+        self._told(done, line, some)
         return done
 
     def stream(self, shown: bool) -> dict[str, Any]:
@@ -169,13 +152,13 @@ class Push:
         self._told(done, line)
         return done
 
-    def _differs(self, tree: LocalTree) -> str | None:
-        """What is not the same there; `""` if nothing is there."""
+    def _compared(self, tree: LocalTree) -> tuple[Sequence[Item], str | None]:
+        """What is to be sent, and what is not the same there; `""` if nothing is there."""
         try:
-            return difference(tree.items, self._remote.below(self._path))
+            return divided(tree.items, self._remote.below(self._path))
         except Failure as failure:
             if failure.code in ("path_not_found", "invalid_path"):
-                return ""
+                return tree.items, ""
             raise
 
     def _spare(self, name: str) -> None:
@@ -221,11 +204,12 @@ class Push:
             raise Failure("invalid_answer", f"the daemon did not say that it has landed. {_MAYBE}")
         return done
 
-    def _told(self, done: Mapping[str, Any], line: Progress) -> None:
+    def _told(self, done: Mapping[str, Any], line: Progress, some: str = "") -> None:
         seconds = max(line.seconds, 0.001)
+        rate = "" if some else f" ({progress.size(line.bytes / seconds)}/s)"
         self._speaker.note(
-            f"pushed {visible(str(done.get('path')))}: {progress.files(done['files'])}, {progress.size(done['bytes'])} "
-            f"in {seconds:.1f} s ({progress.size(done['bytes'] / seconds)}/s){', replaced' if done.get('replaced') else ''}"
+            f"pushed {visible(str(done.get('path')))}: {progress.files(done['files'])}, {progress.size(done['bytes'])}{some} "
+            f"in {seconds:.1f} s{rate}{', replaced' if done.get('replaced') else ''}"
         )
 
     def _up_to_date(self, tree: LocalTree) -> dict[str, Any]:

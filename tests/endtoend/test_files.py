@@ -575,6 +575,31 @@ class OpcFilesTests(FilesCase):
             name: (what[0], what[1] | 0o700, *what[2:]) if what[0] == "folder" else what for name, what in found.items()
         }
 
+    def test_only_what_differs_is_sent(self) -> None:
+        """F5: and what is replaced is replaced as a whole; a file that the agent has changed meanwhile comes anew."""
+        source = self.here / "source"
+        for number in range(50):
+            path = source / f"{number % 5}" / f"{number}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(os.urandom(200_000))
+        self.opc("push", self.session, "source")
+        landed = self.top / "source"
+        before = (landed / "1/1").stat().st_ino
+        (source / "0/0").write_text("changed")
+        (source / "0/5").unlink()
+        (landed / "new").write_text("the agent's")
+        received = 'computerd_file_bytes_total{direction="received"}'
+        count = self.computer.metrics()[received]
+        self.assertIn(b"7 B of it sent", self.opc("push", self.session, "--force", "source").stderr)
+        self.assertLess(self.computer.metrics()[received] - count, 100_000)
+        self.assertEqual(tree(source), tree(landed))
+        self.assertEqual((before, 1), ((landed / "1/1").stat().st_ino, (landed / "1/1").stat().st_nlink))
+        self.assertEqual([event["data"]["replaced"] for event in self.pushed()], [False, True])
+        self.assertEqual(self.pushed()[-1]["data"]["files"], 49)
+        (landed / "1/1").write_text("the agent's")
+        self.opc("push", self.session, "--force", "source")
+        self.assertEqual(tree(source), tree(landed))
+
     def test_streams(self) -> None:
         archive = folders.of_files(a=b"one", b=b"two")
         self.opc("push", self.session, "-", "from stdin", given=archive)

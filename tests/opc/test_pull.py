@@ -13,11 +13,11 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from computerd.opc import destinations
 from computerd.opc.beside import landed_beside
 from computerd.opc.failure import Failure
 from computerd.opc.landing import Landing
 from computerd.opc.progress import Progress
-from computerd.opc.pull import destination
 from tests.opc.person import OPC, Person
 from tests.opc.test_archive import one, tar
 from tests.opc.workspaces import ID, WithWorkspace, fill, tree
@@ -286,9 +286,9 @@ class DestinationTests(SynchronousTestCase):
             ("a/b", "/c", "/c"),
             (".", "c", "c"),
         ):
-            self.assertEqual(destination(source, dest), here)
+            self.assertEqual(destinations.pulled(source, dest), here)
         for source in (".", "/", "a/.."):
-            self.assertRaises(Failure, destination, source, None)
+            self.assertRaises(Failure, destinations.pulled, source, None)
 
 
 def _umask() -> int:

@@ -13,12 +13,11 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from computerd.opc import exchange
+from computerd.opc import destinations, exchange
 from computerd.opc.address import parse
 from computerd.opc.exchange import Exchange
 from computerd.opc.failure import Failure
 from computerd.opc.locate import Place
-from computerd.opc.push import destination
 from computerd.opc.tree import route
 from tests.opc.fake_server import TOKEN
 from tests.opc.person import OPC, Person, wait_until
@@ -111,6 +110,36 @@ class PushTests(WithWorkspace):
             self.assertEqual(tree(self.there / "site"), tree(self.site))
             self.good("push", "-f", "site")
             self.assertEqual(len(self.pushed()), count + 1)
+
+    def test_only_what_differs_is_sent(self) -> None:
+        self.noise()
+        self.good("push", "site")
+        (self.site / "data").write_text("changed")
+        (self.site / "more").write_text("more")
+        (self.site / "exec").unlink(missing_ok=True)
+        done = self.good("push", "-f", "site")
+        self.assertRegex(done.stderr.decode(), r"pushed site: 6 files, 8.4 MB, 11 B of it sent in [\d.]+ s, replaced")
+        last = self.pushed()[-1]
+        self.assertLess(last["bytes"], 20_000)
+        self.assertGreater(last["kept"], 0)
+        self.assertEqual(tree(self.there / "site"), tree(self.site))
+
+    def test_what_is_equal_no_more_is_sent(self) -> None:
+        """It has changed since it was looked at: the daemon refuses, and all of it is sent."""
+        self.noise(1)
+        self.good("push", "site")
+        (self.site / "data").write_text("changed")
+        self.fault("PUT archive", middle="invalid_archive", after=100)
+        done = self.good("push", "-f", "-v", "site")
+        self.assertIn("sending all of it", done.stderr.decode())
+        last = self.pushed()[-1]
+        self.assertGreater(last["bytes"], 1 << 20)
+        self.assertNotIn("kept", last)
+        self.assertEqual(tree(self.there / "site"), tree(self.site))
+        (self.site / "data").write_text("changed again")
+        for fault in ({"code": "forbidden"}, {"middle": "too_large", "after": 100}):
+            self.fault("PUT archive", **fault)
+            self.bad("push", "-f", "site")
 
     def test_deep_and_wide_trees_are_compared(self) -> None:
         deep = self.site.joinpath(*"abcdefghijklmnopqrstuvw")
@@ -287,9 +316,9 @@ class DestinationTests(SynchronousTestCase):
             ("b", "/x", True, "/x"),
             ("b", "../x", False, "../x"),
         ):
-            self.assertEqual(destination(source, dest, single=single), path)
+            self.assertEqual(destinations.pushed(source, dest, single=single), path)
         for source, dest, single in (("/", None, False), ("b", ".", True), ("b", "\udcff", False)):
-            self.assertRaises(Failure, destination, source, dest, single=single)
+            self.assertRaises(Failure, destinations.pushed, source, dest, single=single)
 
 
 class ExchangeTests(WithWorkspace):

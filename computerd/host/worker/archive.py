@@ -14,7 +14,7 @@ from computerd.host.worker import sparse
 from computerd.host.worker.failures import INVALID_ARCHIVE, Refused
 from computerd.host.worker.paths import spell
 from computerd.host.worker.tape import Tape
-from computerd.host.worker.ustar import BLOCK, FILE, FOLDER, HARD_LINK, SYMLINK, checksum
+from computerd.host.worker.ustar import BLOCK, FILE, FOLDER, HARD_LINK, KEPT, KEPT_SIZE, SYMLINK, checksum
 
 _MAX_HEADER: Final = 1 << 20
 """Bytes of a pax header or of a long name: a map of a sparse file may be in it."""
@@ -26,10 +26,10 @@ _NEWLINE: Final = 0x0A
 _POINT: Final = 0x2E
 _ZEROS: Final = bytes(BLOCK)
 _FILES: Final = (b"0", b"\0", b"7")
-_OTHERS: Final = (HARD_LINK, SYMLINK, FOLDER)
+_OTHERS: Final = (HARD_LINK, SYMLINK, FOLDER, KEPT)
 _GNU_SPARSE: Final = b"S"
 _PAX: Final = (b"x", b"X")
-_KNOWN: Final = frozenset((b"path", b"linkpath", b"size", b"mtime", *sparse.KEYS))
+_KNOWN: Final = frozenset((b"path", b"linkpath", b"size", b"mtime", KEPT_SIZE, *sparse.KEYS))
 """Of pax headers; what else they say is of owners, access lists and other times."""
 _NEVER: Final = {b"3": "a device", b"4": "a device", b"6": "a FIFO", b"M": "a part of a file"}
 
@@ -41,7 +41,7 @@ class Entry:
 
     Attributes:
         name: As it is written.
-        kind: FILE, HARD_LINK, SYMLINK or FOLDER of `ustar`.
+        kind: FILE, HARD_LINK, SYMLINK, FOLDER or KEPT of `ustar`.
         size: Bytes of the file when it is there.
         stored: Bytes of it in the archive.
         segments: Where they go, when the file has holes.
@@ -120,10 +120,12 @@ def _entry(tape: Tape, block: bytes, kind: bytes, records: Records) -> Entry:
         size = _decimal(records[b"size"]) if b"size" in records else _number(block[124:136])
         if size < 0:
             raise invalid(f"{shown(name)} has a size below zero.")
-    link = b"" if kind == FILE else records.get(b"linkpath") or block[157:257].partition(b"\0")[0]
+    link = b"" if kind in (FILE, KEPT) else records.get(b"linkpath") or block[157:257].partition(b"\0")[0]
     entry = Entry(name, kind, _number(block[100:108]) & 0o7777, _mtime(block, records), size, link)
     if kind == FILE and (sparse_block is not None or sparse.is_said(records)):
         _sparse(tape, entry, sparse_block, records)
+    if kind == KEPT:
+        entry.size = _decimal(records.get(KEPT_SIZE, b""))
     return entry
 
 

@@ -1,6 +1,6 @@
 """What is in a folder, as the keys that a listing is in the order of: each name, and each name of a folder with a slash, where its contents come.
 
-Who lists a large folder page by page asks for it again and again. So the keys of the last such folder are kept, in order, for as long as the folder is
+Who lists a large folder page by page asks for it again and again. So the keys of the last such folder are kept, in order, for as long as it is
 the same and has not changed; the time of its last change says so, unless that was a moment before it was read.
 """
 

@@ -122,6 +122,15 @@ class Tree:
             os.close(file)
         self.files += 1
 
+    def kept(self, path: bytes, link: Callable[[int, bytes], None]) -> None:
+        """Adds a file that is somewhere else already: `link` gives it the name in the folder."""
+        folder, name = self._place(path)
+        try:
+            link(folder, name)
+        except FileExistsError as error:
+            raise _refused(error, path) from None
+        self.files += 1
+
     def symlink(self, path: bytes, target: bytes, mtime_ns: int) -> None:
         """Adds a link, which must lead to a place in the tree, be it one that is not there."""
         depth = path.count(b"/")

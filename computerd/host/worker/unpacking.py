@@ -16,14 +16,15 @@ from contextlib import suppress
 from typing import Final
 
 from computerd.host.worker import coding, kernel, staging
-from computerd.host.worker.archive import Entry, entries, shown
+from computerd.host.worker.archive import Entry, entries, invalid, shown
 from computerd.host.worker.failures import INVALID_PATH, TOO_LARGE, UNAVAILABLE, Refused, of_any, of_path
+from computerd.host.worker.keeping import Old
 from computerd.host.worker.paths import Root, spell
 from computerd.host.worker.request import Request
 from computerd.host.worker.staging import Staging
 from computerd.host.worker.tape import Tape
 from computerd.host.worker.tree import Tree, clean
-from computerd.host.worker.ustar import FILE, FOLDER, HARD_LINK
+from computerd.host.worker.ustar import FILE, FOLDER, HARD_LINK, KEPT
 
 MAX_BYTES: Final = 1 << 30
 """Of all files, holes counted."""
@@ -56,7 +57,7 @@ def run(request: Request, root: Root) -> None:
         _check_floor(parent)
         place = _staged(parent)
         try:
-            landing = Landing(request, place, Tape(pieces, _MAX_TAPE), parent)
+            landing = Landing(request, place, Tape(pieces, _MAX_TAPE), parent, name if replace else None)
             landing.receive()
             landing.land(path, replace)
         finally:
@@ -96,12 +97,13 @@ def _check_floor(folder: int) -> None:
 class Landing:
     """An archive on its way in."""
 
-    def __init__(self, request: Request, place: Staging, tape: Tape, parent: int) -> None:
+    def __init__(self, request: Request, place: Staging, tape: Tape, parent: int, replaced: bytes | None) -> None:
         self._request = request
         self._place = place
         self._tape = tape
         self._parent = parent
         self._tree = Tree(place.folder, MAX_ENTRIES)
+        self._old = None if replaced is None else Old(parent, replaced)
         self._bytes = 0
         self._seen = 0
         self._answered = False
@@ -120,6 +122,8 @@ class Landing:
             raise
         finally:
             self._tree.close()
+            if self._old is not None:
+                self._old.close()
 
     def land(self, path: bytes, replace: bool) -> None:
         """Puts it in its place, and answers."""
@@ -175,10 +179,10 @@ class Landing:
 
     def _add(self, entry: Entry) -> None:
         path = clean(entry.name)
+        self._bytes += entry.size
+        if self._bytes > MAX_BYTES:
+            raise Refused(TOO_LARGE, f"Its files have more than {MAX_BYTES} bytes together, with {shown(path)}.")
         if entry.kind == FILE:
-            self._bytes += entry.size
-            if self._bytes > MAX_BYTES:
-                raise Refused(TOO_LARGE, f"Its files have more than {MAX_BYTES} bytes together, with {shown(path)}.")
             if entry.stored > _SMALL or entry.segments is not None:
                 self._tree.file(path, entry.mode, entry.mtime_ns, lambda file: self._fill(file, entry))
             else:
@@ -186,10 +190,18 @@ class Landing:
                 self._tree.file(path, entry.mode, entry.mtime_ns, self._tape.take(entry.stored))
         elif entry.kind == FOLDER:
             self._tree.folder(path, entry.mode, entry.mtime_ns)
+        elif entry.kind == KEPT:
+            self._keep(path, entry)
         elif entry.kind == HARD_LINK:
             self._tree.hard_link(path, clean(entry.link))
         else:
             self._tree.symlink(path, entry.link, entry.mtime_ns)
+
+    def _keep(self, path: bytes, entry: Entry) -> None:
+        old = self._old
+        if old is None:
+            raise invalid(f"{shown(path)} is to be kept, and nothing is replaced.")
+        self._tree.kept(path, lambda folder, name: old.link(path, entry, folder, name))
 
     def _fill(self, file: int, entry: Entry) -> None:
         for offset, length in [(0, entry.size)] if entry.segments is None else entry.segments:

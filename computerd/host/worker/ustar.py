@@ -18,6 +18,9 @@ FILE: Final = b"0"
 HARD_LINK: Final = b"1"
 SYMLINK: Final = b"2"
 FOLDER: Final = b"5"
+KEPT: Final = b"U"
+"""Ours, from those that POSIX leaves to us: a file that the folder has already which is replaced. It has no content here, and KEPT_SIZE."""
+KEPT_SIZE: Final = b"COMPUTERD.size"
 PAX: Final = b"x"
 
 NAME_BYTES: Final = 100

@@ -59,6 +59,11 @@ def hard_link(name: bytes, target: bytes) -> bytes:
     return header(name, b"1", link=target)
 
 
+def kept(name: bytes, size: int, mtime: int, mode: int = 0o644) -> bytes:
+    """A file that the folder has which is replaced."""
+    return pax((b"COMPUTERD.size", b"%d" % size)) + header(name, b"U", mtime=mtime, mode=mode)
+
+
 def pax(*records: tuple[bytes, bytes], kind: bytes = b"x") -> bytes:
     """A pax header."""
     body = b""
