@@ -55,6 +55,7 @@ class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: _Name
     size: _Count
     mtime_ns: _Time
+    ctime_ns: _Time
     inode: _Inode
     stream: bool
 

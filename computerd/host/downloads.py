@@ -184,7 +184,8 @@ class FileDownload(Download[Opened]):
     def _result(self, payload: bytes) -> None:
         answer = answers.file(payload)
         self._wait(STREAM_SECONDS, _not_taken())
-        self._succeed(Opened(answer.name, answer.size, answer.mtime_ns, answer.inode, read=self._read, close=self.stop))
+        times = answer.mtime_ns, answer.ctime_ns
+        self._succeed(Opened(answer.name, answer.size, *times, answer.inode, read=self._read, close=self.stop))
 
     def _read(self, start: int, length: int) -> FileDownload:
         self._start, self._most, self._exact = start, length, True

@@ -59,6 +59,18 @@ class RangeNotSatisfiable(ApiError):
         return 416
 
 
+class PreconditionFailed(ApiError):
+    """What a client said of a file is not so."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(Code.INVALID_REQUEST, f"The file is not, or not any more, what {field} says.", field=field)
+
+    @property
+    def status(self) -> int:
+        """412, which no error code of the API has."""
+        return 412
+
+
 @frozen
 class Head:
     """A request's first line and headers.

@@ -1,7 +1,8 @@
 """A stream out of a workspace on its way to the client, in step with it.
 
 The transport pauses this producer when it has 64 KiB that the client does not take, and the source is given no room then: with the piece that
-was on its way, a client that reads nothing costs 128 KiB. One that takes none of it for `STALLED_SECONDS` is let go of.
+was on its way, a client that reads nothing costs 128 KiB. One that takes not a byte for `STALLED_SECONDS` is let go of: what the kernel holds for it
+tells a slow one from one that has stopped.
 
 What the client was promised (a length, or a last chunk) is either kept or seen to be broken: after an error, the connection is aborted.
 """
@@ -11,8 +12,11 @@ What the client was promised (a length, or a last chunk) is either kept or seen 
 
 from __future__ import annotations
 
+import fcntl
+import sys
+import termios
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from twisted.internet.interfaces import IDelayedCall, IPushProducer
 from twisted.logger import Logger
@@ -50,6 +54,7 @@ class Outgoing:
         self._paused = False
         self._wanting = False
         self._stall: IDelayedCall | None = None
+        self._held: int | None = None
 
     def start(self) -> None:
         """Writes the head, and lets the bytes come."""
@@ -99,7 +104,7 @@ class Outgoing:
         """The client does not take it. Twisted says so with every write."""
         self._paused = True
         if self._stall is None and not self._done:
-            self._stall = self._channel.site.reactor.callLater(STALLED_SECONDS, self._stalled)
+            self._wait()
 
     def resumeProducing(self) -> None:
         """The client has taken everything."""
@@ -121,9 +126,17 @@ class Outgoing:
             self.stopProducing()
             self._channel.abort()
 
+    def _wait(self) -> None:
+        self._held = _held(self._channel.transport)
+        self._stall = self._channel.site.reactor.callLater(STALLED_SECONDS, self._stalled)
+
     def _stalled(self) -> None:
         self._stall = None
-        self.stop()
+        before = self._held
+        if before is not None and _held(self._channel.transport) != before:
+            self._wait()
+        else:
+            self.stop()
 
     def _calm(self) -> None:
         stall, self._stall = self._stall, None
@@ -134,3 +147,12 @@ class Outgoing:
         self._done = True
         self._calm()
         self._over()
+
+
+def _held(transport: Any) -> int | None:
+    """Bytes that the kernel holds for a client that has not taken them (SIOCOUTQ of tcp(7) and unix(7)); None where it can't tell."""
+    try:
+        found = fcntl.ioctl(transport.getHandle().fileno(), termios.TIOCOUTQ, bytes(4))
+    except (AttributeError, OSError, ValueError):
+        return None
+    return int.from_bytes(found, sys.byteorder)

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from computerd.contract.methods import TAR
 from computerd.net.answers import Preamble
-from computerd.net.heads import Head, RangeNotSatisfiable
+from computerd.net.heads import Head, PreconditionFailed, RangeNotSatisfiable
 from computerd.workspace.codings import accepts, negotiate
 from computerd.workspace.disposition import disposition
 from computerd.workspace.media import content_type, shown
@@ -45,11 +45,15 @@ def part_of(opened: Opened, head: Head, now: float) -> Part:
 
     Raises:
         RangeNotSatisfiable: Its Range begins after the end.
+        PreconditionFailed: It is not what If-Match or If-Unmodified-Since wants.
         ApiError: `invalid_request`: a header came twice that may come once.
     """
     validators = Validators.of(opened, now)
     since, condition = head.one("If-Modified-Since"), head.one("If-Range")
     told = (("ETag", validators.etag), ("Last-Modified", validators.last_modified), ("Accept-Ranges", "bytes"))
+    failed = validators.failed(head.words("If-Match"), head.one("If-Unmodified-Since"))
+    if failed is not None:
+        raise PreconditionFailed(failed)
     if validators.not_modified(head.words("If-None-Match"), since):
         return Part(Preamble(304, None, None, told, cache=_REVALIDATED), None)
     wanted = None

@@ -26,6 +26,8 @@ from computerd.workspace.port import Coding
 if TYPE_CHECKING:
     from computerd.net.request import Call, Request
 
+_CONDITIONS: Final = ("If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range")
+"""To pass them over would be to do what the client wants not done (RFC 9110, section 13.2.1)."""
 _KINDS: Final = frozenset({"", TAR, "application/octet-stream"})
 
 
@@ -39,6 +41,9 @@ def check_head(head: Head, length: int | None) -> None:
     if kind not in _KINDS:
         raise invalid("Content-Type", f"Send the archive as {TAR}.")
     recognise(head.words("Content-Encoding"))
+    for condition in _CONDITIONS:
+        if head.words(condition):
+            raise invalid(condition, f"An upload takes no conditions: leave {condition} out.")
     if length is not None and length > limits.MAX_UPLOAD_BYTES:
         raise too_large()
 

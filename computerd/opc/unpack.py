@@ -235,7 +235,10 @@ def _records(data: bytes) -> dict[str, bytes]:
         key, equals, value = record.partition(b"=")
         if not equals or not record.endswith(b"\n") or place + length > len(data) or not key.isascii():
             raise invalid("an extended header is damaged")
-        found[key.decode()] = value[:-1]
+        if value == b"\n":  # an empty value takes back what was said before
+            found.pop(key.decode(), None)
+        else:
+            found[key.decode()] = value[:-1]
         place += length
     return found
 

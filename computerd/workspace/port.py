@@ -92,6 +92,7 @@ class Opened:
     Attributes:
         size: Bytes, when it was opened.
         modified_ns: Nanoseconds since the epoch.
+        changed_ns: As well, but nobody can set it back: of the last change to the content or to anything else about it.
         inode: Its number, which changes when the file is replaced.
         read: Makes the stream of so many bytes (second) from a place (first). To be called once, or `close` instead.
         close: Lets go of it.
@@ -100,6 +101,7 @@ class Opened:
     name: str
     size: int
     modified_ns: int
+    changed_ns: int
     inode: int
     read: Callable[[int, int], Source]
     close: Callable[[], None]

@@ -33,8 +33,8 @@ class Validators:
     @classmethod
     def of(cls, opened: Opened, now: float) -> Validators:
         """The validators of a file that is open, at `now` in seconds since the epoch."""
-        tag = f'"{opened.inode:x}-{opened.size:x}-{opened.modified_ns & (1 << 64) - 1:x}"'
-        settled = now - opened.modified_ns / 1e9 >= SETTLED_SECONDS
+        tag = f'"{opened.inode:x}-{opened.size:x}-{opened.changed_ns & (1 << 64) - 1:x}"'
+        settled = now - opened.changed_ns / 1e9 >= SETTLED_SECONDS
         modified = max(0, min(opened.modified_ns // 1_000_000_000, int(now), _LAST_SECOND))
         return cls(tag if settled else f"W/{tag}", modified)
 
@@ -59,6 +59,19 @@ class Validators:
             return any(tag == "*" or tag.removeprefix("W/") == self.etag.removeprefix("W/") for tag in tags)
         moment = _moment(since)
         return moment is not None and self.modified <= moment
+
+    def failed(self, tags: Sequence[str], since: str | None) -> str | None:
+        """Which condition does not hold of those under which alone a client wants this state; None: all do.
+
+        Args:
+            tags: The parts of `If-Match`; none without it. A weak tag never matches.
+            since: `If-Unmodified-Since`, which counts only without the other.
+        """
+        if tags:
+            same = any(tag == "*" or (self.strong and tag == self.etag) for tag in tags)
+            return None if same else "If-Match"
+        moment = _moment(since)
+        return "If-Unmodified-Since" if moment is not None and self.modified > moment else None
 
     def still(self, condition: str | None) -> bool:
         """Whether a part of this state fits to what a client has, which is what `If-Range` asks. True without it."""

@@ -41,7 +41,7 @@ assert get() == (0, b"B", b"")
 """
 ROW = ["a", "a", "file", 1, 0o644, 10**18, None, False]
 PAGE = {"path": "", "entries": [ROW], "cursor": None}
-FILE = {"name": "a", "size": 1 << 20, "mtime_ns": 1, "inode": 2, "stream": True}
+FILE = {"name": "a", "size": 1 << 20, "mtime_ns": 1, "ctime_ns": 1, "inode": 2, "stream": True}
 HONEST = f"page, file = {PAGE!r}, {FILE!r}\n"
 
 

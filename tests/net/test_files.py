@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from itertools import pairwise
 from typing import Any
 
@@ -193,6 +195,17 @@ class ReadingTests(FilesCase):
         self.assertEqual(self.files.closed, 4)
         self.assertEqual(self.ask("GET", f"{FILE}?path=a.txt", 'If-None-Match: "x"').status, 200)
 
+    def test_if_match(self) -> None:
+        self.assertEqual(self.ask("GET", f"{FILE}?path=a.txt", f"If-Match: {TAG}").status, 200)
+        for condition in ('If-Match: "x"', "If-Unmodified-Since: Mon, 01 Jan 1990 00:00:00 GMT"):
+            reply = self.ask("GET", f"{FILE}?path=a.txt", condition)
+            self.is_refused(reply, 412, "invalid_request", condition.partition(":")[0])
+        self.assertEqual(self.files.closed, 2)
+        for condition in ("If-Match: *", "If-None-Match: *"):
+            reply = self.ask("PUT", f"{ARCHIVE}?path=new&replace=true", condition, TAR, body=b"x")
+            self.is_refused(reply, 400, "invalid_request", condition.partition(":")[0])
+        self.assertEqual(self.files.uploads, [])
+
     def test_if_range(self) -> None:
         for value, status in (
             (TAG, 206), (f"W/{TAG}", 200), ('"x"', 200), ("Tue, 14 Nov 2023 22:13:20 GMT", 206),
@@ -313,6 +326,28 @@ class DownloadTests(FilesCase):
         self.clock.advance(0)
         self.assertEqual((source.stopped, self.on_their_way), (1, 0))
         self.assertTrue(peer.transport.over)
+
+    def test_a_slow_client_is_no_client_that_takes_nothing(self) -> None:
+        """The kernel holds a megabyte for it, of which it takes a piece now and then."""
+        peer, source = self.download()
+        ours, theirs = socket.socketpair()
+        self.addCleanup(ours.close)
+        self.addCleanup(theirs.close)
+        ours.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                ours.send(bytes(1000))
+        peer.transport.getHandle = lambda: ours  # type: ignore[attr-defined]
+        source.give(5)
+        self.channel(peer).pauseProducing()
+        for _ in range(3):
+            self.clock.advance(STALLED_SECONDS - 1)
+            theirs.recv(3000)
+            self.clock.advance(1)
+            self.assertEqual(source.stopped, 0)
+        self.clock.advance(STALLED_SECONDS)
+        self.clock.advance(0)
+        self.assertEqual((source.stopped, self.on_their_way), (1, 0))
 
     def test_a_client_that_goes(self) -> None:
         peer, source = self.download()

@@ -202,7 +202,7 @@ class FakeFiles:
         def close() -> None:
             self.closed += 1
 
-        return Opened(path.rpartition("/")[2], len(content), self.modified_ns, 77, read, close)
+        return Opened(path.rpartition("/")[2], len(content), self.modified_ns, self.modified_ns, 77, read, close)
 
     async def pack(self, place: Place, path: str, coding: Coding) -> Packed:
         """An "archive": the coding and the bytes of the file, or of all files."""

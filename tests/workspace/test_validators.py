@@ -13,13 +13,15 @@ NOW = 1_800_000_000.0
 THEN = 1_700_000_000
 
 
-def opened(modified_ns: int = THEN * 10**9 + 5, size: int = 16, inode: int = 255) -> Opened:
+def opened(
+    modified_ns: int = THEN * 10**9 + 5, size: int = 16, inode: int = 255, changed_ns: int = THEN * 10**9 + 9
+) -> Opened:
     """A file."""
 
     def read(start: int, length: int) -> Source:
         raise NotImplementedError
 
-    return Opened("a", size, modified_ns, inode, read, lambda: None)
+    return Opened("a", size, modified_ns, changed_ns, inode, read, lambda: None)
 
 
 class ValidatorTests(SynchronousTestCase):
@@ -31,7 +33,7 @@ class ValidatorTests(SynchronousTestCase):
     def test_the_tag_is_of_what_changes(self) -> None:
         tags = {
             Validators.of(opened(**change), NOW).etag
-            for change in ({}, {"modified_ns": THEN * 10**9 + 6}, {"size": 17}, {"inode": 256})
+            for change in ({}, {"changed_ns": THEN * 10**9 + 6}, {"size": 17}, {"inode": 256})
         }
         self.assertEqual(len(tags), 4)
         for tag in tags:
@@ -39,7 +41,7 @@ class ValidatorTests(SynchronousTestCase):
 
     def test_a_file_that_was_just_changed_has_a_weak_tag(self) -> None:
         """It may be changed again within the same tick of the kernel's clock."""
-        just = opened(int((NOW - SETTLED_SECONDS / 2) * 1e9))
+        just = opened(changed_ns=int((NOW - SETTLED_SECONDS / 2) * 1e9))
         recent = Validators.of(just, NOW)
         self.assertTrue(recent.etag.startswith('W/"'))
         self.assertFalse(recent.strong)
@@ -75,9 +77,21 @@ class ValidatorTests(SynchronousTestCase):
             ("Tue, 14 Nov 2023 22:13:21 GMT", False), ("", False),
         ):  # fmt: skip
             self.assertEqual(self.known.still(condition), still, condition)
-        recent = Validators.of(opened(int(NOW * 1e9)), NOW)
+        recent = Validators.of(opened(int(NOW * 1e9), changed_ns=int(NOW * 1e9)), NOW)
         for condition in (recent.etag, recent.etag.removeprefix("W/"), recent.last_modified):
             self.assertFalse(recent.still(condition))
+
+    def test_if_match_and_if_unmodified_since(self) -> None:
+        """RFC 9110, section 13.1: the second counts alone only; a weak tag never matches."""
+        tag = self.known.etag
+        for tags, since, failed in (
+            ([], None, None), ([tag], None, None), (["*"], None, None), (['"x"', tag], None, None), (['"x"'], None, "If-Match"),
+            ([f"W/{tag}"], None, "If-Match"), ([], "Tue, 14 Nov 2023 22:13:20 GMT", None), ([], "nonsense", None),
+            ([], "Tue, 14 Nov 2023 22:13:19 GMT", "If-Unmodified-Since"), ([tag], "Tue, 14 Nov 2023 22:13:19 GMT", None),
+        ):  # fmt: skip
+            self.assertEqual(self.known.failed(tags, since), failed, (tags, since))
+        recent = Validators.of(opened(changed_ns=int(NOW * 1e9)), NOW)
+        self.assertEqual(recent.failed([recent.etag], None), "If-Match")
 
     @given(st.integers(-(2**63), 2**63 - 1), st.text(max_size=40))
     def test_any_time_and_any_header(self, modified_ns: int, text: str) -> None:

@@ -24,6 +24,8 @@ _MAX_SECONDS: Final = 1 << 40
 _RECORD: Final = re.compile(rb"(\d{1,7}) ([^=\n]+)=")
 _NEWLINE: Final = 0x0A
 _POINT: Final = 0x2E
+_ENDS: Final = (b"\0", b" ")
+"""Of a number. Some old tars leave it out where the digits fill the field."""
 _ZEROS: Final = bytes(BLOCK)
 _FILES: Final = (b"0", b"\0", b"7")
 _OTHERS: Final = (HARD_LINK, SYMLINK, FOLDER, KEPT)
@@ -108,6 +110,8 @@ def shown(name: bytes) -> str:
 
 
 def _entry(tape: Tape, block: bytes, kind: bytes, records: Records) -> Entry:
+    if b"" in records.values():
+        records = {key: value for key, value in records.items() if value}  # an empty value takes one back
     name = records.get(sparse.NAME) or records.get(b"path") or _name(block)
     sparse_block = None
     if kind in _FILES or kind == _GNU_SPARSE:
@@ -175,7 +179,7 @@ def _number(data: bytes) -> int:
             if negative
             else int.from_bytes(bytes([data[0] & 0x7F]) + data[1:], "big")
         )
-    text = data[:-1]
+    text = data[:-1] if data[-1:] in _ENDS else data
     if not text.isdigit():
         text = data.partition(b"\0")[0].strip(b" ")
         if not text:
@@ -224,7 +228,7 @@ def _body(tape: Tape, block: bytes) -> bytes:
 
 
 def _pax(body: bytes) -> Records:
-    """The records of a pax header that concern us. An empty value takes one back."""
+    """The records of a pax header that concern us."""
     found: Records = {}
     pairs: list[bytes] = []
     at = 0

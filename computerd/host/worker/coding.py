@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, Final, Protocol
 
+from computerd.host.worker.cuts import Frames
 from computerd.host.worker.failures import INVALID_ARCHIVE, UNAVAILABLE, Refused
 
 IDENTITY: Final = "identity"
@@ -148,20 +149,26 @@ class _Input:
 
     def __init__(self, read: Callable[[], bytes | None]) -> None:
         self._read = read
+        self.frames = Frames()
 
     def read(self, size: int) -> bytes:
         """The next piece, whatever was asked for: it takes more than that too."""
-        return self._read() or b""
+        data = self._read() or b""
+        self.frames.feed(data)
+        return data
 
 
 def _unzstd_library(read: Callable[[], bytes | None], zstandard: Any) -> Iterator[bytes]:
     inflater = zstandard.ZstdDecompressor(max_window_size=1 << _ZSTD_WINDOW_LOG)
-    with inflater.stream_reader(_Input(read), read_across_frames=True) as stream:
+    source = _Input(read)
+    with inflater.stream_reader(source, read_across_frames=True) as stream:
         while True:
             try:
                 found: bytes = stream.read(PIECE)
             except zstandard.ZstdError:
                 raise Refused(INVALID_ARCHIVE, "It is not zstd, or damaged.") from None
             if not found:
-                return
+                break
             yield found
+    if not source.frames.whole:  # it says nothing of that
+        raise Refused(INVALID_ARCHIVE, "It ends in the middle of its zstd stream.")

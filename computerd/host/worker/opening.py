@@ -39,7 +39,8 @@ def run(request: Request, root: Root) -> None:
         if now.st_size > MAX_BYTES:
             raise Refused(TOO_LARGE, f"It has {now.st_size} bytes; the most is {MAX_BYTES}.")
         name = spell(path)[0].rpartition("/")[2]
-        answer: dict[str, Any] = {"name": name, "size": now.st_size, "mtime_ns": now.st_mtime_ns, "inode": now.st_ino}
+        answer: dict[str, Any] = {"name": name, "size": now.st_size, "inode": now.st_ino}
+        answer |= {"mtime_ns": now.st_mtime_ns, "ctime_ns": now.st_ctime_ns}
         request.result(answer, stream=True)
         call = request.next_call()
         start, length = int(call["start"]), int(call["length"])

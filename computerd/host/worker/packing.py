@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from computerd.host.worker import coding, staging, ustar
 from computerd.host.worker.descent import Descent
-from computerd.host.worker.failures import INVALID_PATH, TOO_LARGE, UNAVAILABLE, Refused, kind_of, of_path
+from computerd.host.worker.failures import INVALID_PATH, TOO_LARGE, UNAVAILABLE, Refused, kind_of, of_path, of_system
 from computerd.host.worker.listing import open_folder
 from computerd.host.worker.opening import READ
 from computerd.host.worker.paths import Root, spell
@@ -132,10 +132,13 @@ class Packer:
                     TOO_LARGE, f"The files have more than {MAX_BYTES} bytes together, with `{spell(path)[0]}`."
                 )
             segments = holes(file, now)
-            if segments is None:
-                self._whole(file, path, now)
-            else:
-                self._sparse(file, path, now, segments)
+            try:
+                if segments is None:
+                    self._whole(file, path, now)
+                else:
+                    self._sparse(file, path, now, segments)
+            except OSError as error:  # what was written of it can't be taken back
+                raise of_system(error) from None
         finally:
             os.close(file)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
@@ -9,13 +10,23 @@ import subprocess
 import tarfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from computerd.host.worker import coding
+from computerd.host.worker import coding, packing
+from computerd.host.worker.descent import Descent
 from computerd.host.worker.failures import Refused
 from tests.host.worker.case import WorkerCase, until
 from tests.host.worker.program import Failed, tool
 
 LONG = "l" * 120 + "/" + "n" * 200
+
+
+class Sent:
+    """A request that takes data."""
+
+    def check(self) -> None: ...
+
+    def write(self, data: bytes) -> None: ...
 
 
 class PackingTests(WorkerCase):
@@ -146,6 +157,26 @@ class PackingTests(WorkerCase):
             list(self.worker.stream(number))
         self.assertIn("`f` became shorter", caught.exception.message)
 
+    def test_a_file_that_fails_ends_the_archive(self) -> None:
+        """F9: whatever the system says once its header was written, be it what is passed over before."""
+        (self.top / "a").write_bytes(bytes(600_000))
+        (self.top / "b").write_bytes(b"b")
+        read = os.preadv
+        for number in (errno.EIO, errno.EACCES, errno.ENOENT, errno.ENXIO, errno.ELOOP):
+            calls: list[int] = []
+
+            def fails(*args: Any, number: int = number, calls: list[int] = calls) -> int:
+                calls.append(1)
+                if len(calls) == 2:
+                    raise OSError(number, "")
+                return read(*args)
+
+            self.patch(os, "preadv", fails)
+            request = Sent()
+            packer = packing.Packer(request, coding.Plain())  # type: ignore[arg-type]
+            error = self.assertRaises(Refused, packer.folder, Descent(os.open(self.top, os.O_RDONLY)))
+            self.assertEqual("unavailable", error.code)
+
     def test_deep(self) -> None:
         here = os.open(self.top, os.O_RDONLY)
         for _ in range(1500):
@@ -182,4 +213,7 @@ class PackingTests(WorkerCase):
         worker.unpack("new", packed, coding="zstd")
         self.assertEqual(b"content", (self.top / "new/f").read_bytes())
         self.fails("invalid_archive", worker.unpack, "bad", b"nothing", coding="zstd")
-        self.fails("invalid_archive", worker.unpack, "bad", packed[:-20], coding="zstd")
+        for size in (1, 4, 5, 20, len(packed) - 5):  # the last four bytes are a checksum, or the end of the last block
+            self.fails("invalid_archive", worker.unpack, "bad", packed[:-size], coding="zstd")
+        worker.unpack("twice", packed + b"\x50\x2a\x4d\x18\3\0\0\0abc", coding="zstd")
+        self.fails("invalid_archive", worker.unpack, "bad", packed + b"\x50\x2a\x4d\x18\3\0\0\0ab", coding="zstd")

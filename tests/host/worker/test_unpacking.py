@@ -206,6 +206,23 @@ class UnpackingTests(WorkerCase):
         }
         self.assertEqual(wanted, self.tree(self.top / "new"))
 
+    def test_numbers_without_an_end(self) -> None:
+        """As some old tars write them where the digits fill the field."""
+        full = header(b"f", size=b"000000000002")
+        block = full[:100] + b"00100640" + full[108:148] + b" " * 8 + full[156:]
+        block = block[:148] + b"%06o\0 " % sum(block) + block[156:]
+        self.worker.unpack("new", block + b"ab".ljust(512, b"\0") + END)
+        self.assertEqual({"f": b"ab"}, self.tree(self.top / "new"))
+        self.assertEqual(0o640, stat.S_IMODE((self.top / "new/f").stat().st_mode))
+
+    def test_what_a_pax_header_takes_back(self) -> None:
+        """An empty value takes back what was said before, for all entries too."""
+        everywhere = pax((b"mtime", b"5"), (b"path", b"wrong"), kind=b"g")
+        empty = pax((b"mtime", b""), (b"path", b""), (b"size", b""), (b"linkpath", b""))
+        self.worker.unpack("new", everywhere + empty + file(b"f", b"1") + END)
+        self.assertEqual({"f": b"1"}, self.tree(self.top / "new"))
+        self.assertNotEqual(5, (self.top / "new/f").stat().st_mtime)
+
     def test_links_that_stay_inside(self) -> None:
         archive = (
             folder(b"a/b/c")
