@@ -18,7 +18,9 @@ from typing import BinaryIO
 
 SUMMARY = re.compile(r"^(?:PASSED|FAILED)(?: \((?P<counts>[^)]*)\))?\s*$")
 TOP = Path(__file__).resolve().parent.parent
-SLOW = (("tests.endtoend",), ("tests.opc", "tests.journal", "tests.ctl"))
+APART = "tests.endtoend.test_files_traced"
+"""It runs many of the others of its package once more."""
+SLOW = (("tests.endtoend",), ("tests.opc", "tests.journal", "tests.ctl", APART))
 """Each takes about as long as everything else."""
 FAILURES = ("failures", "errors", "unexpectedSuccesses")
 
@@ -37,7 +39,13 @@ def parts(arguments: list[str], processors: int) -> list[list[str]]:
         if (path / "__init__.py").exists() or (path.suffix == ".py" and path.stem.startswith("test_"))
     )
     rest = [name for name in others if not any(name in part for part in SLOW)]
-    return [[*options, *part] for part in (*SLOW, rest)]
+    together = [name for name in modules("tests.endtoend") if name != APART]
+    return [[*options, *part] for part in (together, SLOW[1], rest)]
+
+
+def modules(package: str) -> list[str]:
+    """The modules of tests in a package."""
+    return sorted(f"{package}.{path.stem}" for path in (TOP / package.replace(".", "/")).glob("test_*.py"))
 
 
 def command(arguments: list[str], folder: Path) -> list[str]:

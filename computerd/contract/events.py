@@ -18,7 +18,20 @@ from computerd.contract.objects import (
     TurnError,
     TurnStatus,
 )
-from computerd.contract.shapes import AskId, Count, ExitCode, Object, Seq, SubagentId, TerminalId, TurnId
+from computerd.contract.shapes import (
+    AskId,
+    BytesLanded,
+    Count,
+    ExitCode,
+    FilesLanded,
+    FolderOfFiles,
+    Object,
+    Replaced,
+    Seq,
+    SubagentId,
+    TerminalId,
+    TurnId,
+)
 
 
 class SessionCreated(Object):
@@ -256,10 +269,10 @@ class RuntimeSuspended(Object):
 class FilesPushed(Object):
     """Files arrived in the workspace."""
 
-    path: str
-    files: Count
-    bytes: Count
-    replaced: bool
+    path: FolderOfFiles
+    files: FilesLanded
+    bytes: BytesLanded
+    replaced: Replaced
 
 
 class TerminalOpened(Object):

@@ -32,6 +32,7 @@ from computerd.contract.shapes import (
     Term,
     Title,
     WaitMs,
+    WorkspaceOf,
 )
 
 
@@ -261,7 +262,7 @@ class OfTerminal(Params):
 class ListFiles(Params):
     """`files.list`, outside the schema."""
 
-    session_id: Reference
+    session_id: WorkspaceOf
     path: FolderPath
     depth: Depth | UnsetType = UNSET
     limit: Limit100 | UnsetType = UNSET
@@ -271,21 +272,21 @@ class ListFiles(Params):
 class ReadFile(Params):
     """`files.read`, outside the schema."""
 
-    session_id: Reference
+    session_id: WorkspaceOf
     path: EntryPath
 
 
 class DownloadArchive(Params):
     """`files.download`, outside the schema."""
 
-    session_id: Reference
+    session_id: WorkspaceOf
     path: FolderPath
 
 
 class UploadArchive(Params):
     """`files.upload`, outside the schema."""
 
-    session_id: Reference
+    session_id: WorkspaceOf
     path: EntryPath
     replace: Annotated[bool, Meta(description="Put it in the place of what is there; otherwise `path_exists`")] = False
 

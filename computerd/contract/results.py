@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from computerd.contract.objects import (
     Ask,
@@ -19,7 +19,20 @@ from computerd.contract.objects import (
     Timing,
     Turn,
 )
-from computerd.contract.shapes import ConnectionId, Count, ExitCode, Object, Seq, SessionId, TerminalId, Timestamp
+from computerd.contract.shapes import (
+    BytesLanded,
+    ConnectionId,
+    Count,
+    ExitCode,
+    FilesLanded,
+    FolderOfFiles,
+    Object,
+    Replaced,
+    Seq,
+    SessionId,
+    TerminalId,
+    Timestamp,
+)
 
 
 class Empty(Object):
@@ -140,9 +153,9 @@ class EventList(Object):
 class FileList(Object):
     """`files.list`, outside the schema: in the byte order of their paths."""
 
-    path: str
+    path: Annotated[str, Meta(description="The folder, relative to the workspace")]
     entries: list[FileEntry]
-    next_cursor: str | None
+    next_cursor: Annotated[str | None, Meta(description="`cursor` of the next page; null on the last")]
 
 
 class Content(Object):
@@ -152,10 +165,10 @@ class Content(Object):
 class ArchiveLanded(Object):
     """`files.upload`, outside the schema: all of it is in place."""
 
-    path: str
-    files: Count
-    bytes: Count
-    replaced: bool
+    path: FolderOfFiles
+    files: FilesLanded
+    bytes: BytesLanded
+    replaced: Replaced
     seq: Seq
 
 

@@ -88,6 +88,7 @@ Key = Annotated[
 ]
 Cursor = Annotated[str, Meta(max_length=1024)]
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
+WorkspaceOf = Annotated[Reference, Meta(description="The session whose workspace it is")]
 FolderPath = Annotated[
     str,
     Meta(
@@ -107,6 +108,10 @@ Depth = Annotated[int, Meta(ge=1, le=limits.MAX_DEPTH, description="How many lev
 FileCursor = Annotated[
     str, Meta(max_length=limits.MAX_FILE_CURSOR_CHARACTERS, description="`nextCursor` of the last page")
 ]
+FolderOfFiles = Annotated[str, Meta(description="The folder that the archive became, relative to the workspace")]
+FilesLanded = Annotated[int, Meta(ge=0, description="Files and links in that folder; folders do not count")]
+BytesLanded = Annotated[int, Meta(ge=0, description="Bytes of these files, unpacked")]
+Replaced = Annotated[bool, Meta(description="Whether something was at `path` before, and is gone")]
 FileMode = Annotated[str, Meta(pattern=r"^[0-7]{4}\Z", description="Permission bits, in octal")]
 _METADATA = f"up to {limits.MAX_METADATA_PAIRS} pairs of strings, each of up to {limits.MAX_METADATA_CHARACTERS} characters, keys not empty"
 Metadata = Annotated[

@@ -26,6 +26,8 @@ _REFUSALS: Final = frozenset((
 
 _Path = Annotated[str, Meta(max_length=MAX_PATH, pattern=r"^[^\x00]*\Z")]
 _Name = Annotated[str, Meta(max_length=_MAX_NAME, pattern=r"^[^\x00/]*\Z")]
+_FileName = Annotated[str, Meta(max_length=3 * 255, pattern=r"^[^\x00/]*\Z")]
+"""Of at most 255 bytes, each of which may be spelled with three characters."""
 _Count = Annotated[int, Meta(ge=0, le=2**62)]
 _Time = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 _Inode = Annotated[int, Meta(ge=0)]
@@ -52,7 +54,7 @@ class _Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The answer to `open`."""
 
-    name: _Name
+    name: _FileName
     size: _Count
     mtime_ns: _Time
     ctime_ns: _Time
@@ -68,6 +70,13 @@ class Archive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stream: bool
 
 
+class _Packed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    entries: _Count
+    bytes: _Count
+    skipped: _Count
+    unreadable: _Count
+
+
 class _Ready(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ready: bool
     stream: bool
@@ -75,8 +84,8 @@ class _Ready(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _Landed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: _Path
-    files: _Count
-    bytes: _Count
+    files: Annotated[int, Meta(ge=0, le=limits.MAX_ARCHIVE_ENTRIES)]
+    bytes: Annotated[int, Meta(ge=0, le=limits.MAX_ARCHIVE_BYTES)]
     replaced: bool
 
 
@@ -129,6 +138,11 @@ def archive(payload: bytes) -> Archive:
     return answer
 
 
+def unreadable(payload: bytes) -> int:
+    """The last word on an archive: how many files and folders the user may not read."""
+    return _decoded(payload, _Packed, "the end of an archive").unreadable
+
+
 def ready(payload: bytes) -> None:
     """The first answer to `unpack`."""
     answer = _decoded(payload, _Ready, "an answer to an upload")
@@ -143,8 +157,8 @@ def landed(payload: bytes) -> Landed:
 
 
 def end(payload: bytes) -> None:
-    """The end of a stream: some JSON object."""
-    _decoded(payload, _Object, "the end of a stream")
+    """The end of a file: some JSON object."""
+    _decoded(payload, _Object, "the end of a file")
 
 
 def refusal(payload: bytes) -> ApiError:

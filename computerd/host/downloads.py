@@ -45,7 +45,7 @@ class Download(Request[T]):
     _window: int = field(default=frames.WINDOW, init=False)
     _total: int = field(default=0, init=False)
     _dealt: int = field(default=0, init=False)
-    _held: deque[bytes] = field(factory=deque, init=False)
+    _held: deque[bytes | bytearray] = field(factory=deque, init=False)
     _paused: bool = field(default=False, init=False)
     _resumed: bool = field(default=False, init=False)
     _delivering: bool = field(default=False, init=False)
@@ -86,13 +86,26 @@ class Download(Request[T]):
     def _stream(self, kind: bytes, payload: bytes) -> None:
         if kind == frames.DATA and self._open:
             self._count(len(payload))
-            self._held.append(payload)
+            self._hold(payload)
             self._deliver()
         elif kind == frames.END and self._open:
-            answers.end(payload)
+            self._last_word(payload)
             self._finish()
         else:
             raise Violation("what was not asked for")
+
+    def _hold(self, payload: bytes) -> None:
+        # in large pieces: each of its own would cost far more than it holds
+        last = self._held[-1] if self._held else None
+        if last is None or len(last) + len(payload) > frames.MAX_PAYLOAD:
+            self._held.append(payload)
+            return
+        if isinstance(last, bytes):
+            last = self._held[-1] = bytearray(last)
+        last += payload
+
+    def _last_word(self, payload: bytes) -> None:
+        answers.end(payload)
 
     def _heard_late(self, kind: bytes, payload: bytes) -> None:
         if kind == frames.DATA:
@@ -124,7 +137,7 @@ class Download(Request[T]):
             return
         self._delivering = True
         while self._held and not self._paused and self._sink is not None:
-            piece = self._held.popleft()
+            piece = bytes(self._held.popleft())
             self._dealt += len(piece)
             self._resumed = False
             self._paused = not self._sink.write(piece) and not self._resumed
@@ -210,6 +223,7 @@ class ArchiveDownload(Download[Packed]):
     """An archive, which flows as soon as it was asked for."""
 
     _coding: Coding
+    _unreadable: int = field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
         Download.__attrs_post_init__(self)
@@ -219,7 +233,10 @@ class ArchiveDownload(Download[Packed]):
         answer = answers.archive(payload)
         self._open = True
         self._wait(STREAM_SECONDS, _not_taken())
-        self._succeed(Packed(answer.name, answer.folder, self, self._coding))
+        self._succeed(Packed(answer.name, answer.folder, self, lambda: self._unreadable, self._coding))
+
+    def _last_word(self, payload: bytes) -> None:
+        self._unreadable = answers.unreadable(payload)
 
 
 def open_file(reactor: IReactorTime, path: str) -> FileDownload:

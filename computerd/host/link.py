@@ -17,6 +17,10 @@ _READ_BYTES: Final = 128 * 1024
 """Read in one turn of the reactor. With the rest of a frame before it, that is what a turn handles, and what is kept, at most."""
 _TURN_FRAMES: Final = 256
 """Frames handled in one turn: a million tiny ones must not keep the others waiting."""
+_SECOND_FRAMES: Final = 4_000
+"""Handled in a second: 250 MB of whole ones."""
+_MEAN_BYTES: Final = 1_024
+"""Of the payloads of so many: what a worker sends in a second is few frames, or large ones. One that sends many tiny ones is up to no good (I9)."""
 _ROOMY_BYTES: Final = 64 * 1024
 """Less than so many bytes waiting for the worker: it may be sent more data."""
 _UNREAD_BYTES: Final = 2 * 1024 * 1024
@@ -49,6 +53,9 @@ class Link:
     _queue: bytearray = field(factory=bytearray, init=False)
     _next: IDelayedCall | None = field(default=None, init=False)
     _doomed: str | None = field(default=None, init=False)
+    _second: float = field(default=0.0, init=False)
+    _count: int = field(default=0, init=False)
+    _bytes: int = field(default=0, init=False)
 
     def begin(self, rest: bytes) -> None:
         """Handles what was read already, and all that comes."""
@@ -109,8 +116,13 @@ class Link:
                 if found is None:
                     self.descriptor.read_on()
                     return
+                self._bytes += len(found[2])
                 self.received(*found)
                 if self.closed:
+                    return
+                if self._too_many():
+                    self.descriptor.read_no_more()
+                    self._later(self._second + 1.0 - self._reactor.seconds())
                     return
         except Violation as violation:
             self._lose(f"it sent {violation}")
@@ -118,9 +130,21 @@ class Link:
         self.descriptor.read_no_more()
         self._later()
 
-    def _later(self) -> None:
+    def _too_many(self) -> bool:
+        """Counts a frame. Whether they were as many as are handled in a second. Raises Violation."""
+        self._count += 1
+        if self._count < _SECOND_FRAMES:
+            return False
+        if self._reactor.seconds() - self._second >= 1.0:
+            self._second, self._count, self._bytes = self._reactor.seconds(), 0, 0
+            return False
+        if self._bytes < self._count * _MEAN_BYTES:
+            raise Violation("too many frames for what they hold")
+        return True
+
+    def _later(self, seconds: float = 0.0) -> None:
         if self._next is None:
-            self._next = self._reactor.callLater(0, self._go_on)
+            self._next = self._reactor.callLater(max(0.0, seconds), self._go_on)
 
     def _go_on(self) -> None:
         self._next = None

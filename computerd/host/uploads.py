@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from typing import Final
+from urllib.parse import unquote_to_bytes
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, fail
@@ -34,6 +35,7 @@ def _nobody() -> None:
 class ArchiveUpload(Request[Upload]):
     """Implements `computerd.workspace.port.Upload`."""
 
+    _path: str
     _room: Callable[[], None] = field(default=_nobody, init=False)
     _failed: Callable[[], None] = field(default=_nobody, init=False)
     _window: int = field(default=frames.WINDOW, init=False)
@@ -93,6 +95,8 @@ class ArchiveUpload(Request[Upload]):
             self._pump()
         elif kind == frames.END and self._sent and self._done is not None:
             landed = answers.landed(payload)
+            if unquote_to_bytes(landed.path) != unquote_to_bytes(self._path):
+                raise Violation("a place that was not asked for")
             self._close()
             done, self._done = self._done, None
             done.callback(landed)
@@ -166,4 +170,6 @@ class ArchiveUpload(Request[Upload]):
 
 def unpack(reactor: IReactorTime, path: str, replace: bool, coding: Coding) -> ArchiveUpload:
     """Asks for room for an archive."""
-    return ArchiveUpload(reactor, encoded(path, {"verb": "unpack", "path": path, "replace": replace, "coding": coding}))
+    return ArchiveUpload(
+        reactor, encoded(path, {"verb": "unpack", "path": path, "replace": replace, "coding": coding}), path
+    )

@@ -54,12 +54,14 @@ class Worker:
 
     Attributes:
         session_id: Whose files.
+        owner: Of the session.
         account: What it runs as: it is compared, and nothing else.
         on_left: Called once, when it takes no more requests; whether something was wrong.
     """
 
     _reactor: IReactorTime
     session_id: str
+    owner: str
     account: object
     _hire: Callable[[], Deferred[Hired]]
     _boot: bytes
@@ -77,6 +79,7 @@ class Worker:
     _patience: Patience = field(init=False)
     _kill: IDelayedCall | None = field(default=None, init=False)
     _said: int = field(default=0, init=False)
+    _idle_since: float = field(default=0.0, init=False)
     _log: Logger = field(factory=Logger, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -104,6 +107,11 @@ class Worker:
         self._abandon(no_answer(), wrong=False)
         if self._hired is not None:
             self._kill = self._reactor.callLater(LEAVE_SECONDS, self._kill_now)
+
+    @property
+    def idle_since(self) -> float | None:
+        """Since when it has had nothing to do; None: it is at work, or only starts."""
+        return None if self._running or self._queue or self._link is None else self._idle_since
 
     # What its requests need.
 
@@ -203,6 +211,7 @@ class Worker:
                 self._running[self._last] = request
                 request.put(self._last, self.reserve(request.need, _nothing) if request.need else None)
         if not self._running and not self._queue:
+            self._idle_since = self._reactor.seconds()
             self._patience.wait(IDLE_SECONDS)
 
     def _check_stuck(self) -> None:

@@ -13,7 +13,7 @@ from twisted.internet.interfaces import IReactorTime
 from computerd.contract.errors import ApiError, Code
 from computerd.contract.identifiers import TERMINAL
 from computerd.host.accounts import Account
-from computerd.host.asking import Request
+from computerd.host.asking import Request, busy
 from computerd.host.hired import Hired
 from computerd.host.program import Program
 from computerd.host.worker_life import Worker
@@ -21,6 +21,10 @@ from computerd.terminal.port import Start
 from computerd.workspace.port import Place
 
 _TERM: Final = "dumb"
+MAX_WORKERS: Final = 64
+"""At a time, some 9 MiB each."""
+MAX_OWNERS: Final = 16
+"""Of one member's sessions."""
 _MANY: Final = 5
 _WINDOW_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 10.0
@@ -104,15 +108,32 @@ class Workers:
                 "The process that works on the session's files has ended again and again. Try again later.",
                 retry_after_ms=round(pause * 1000),
             )
+        self._make_room([worker for worker in self._current.values() if worker.owner == place.owner], MAX_OWNERS)
+        self._make_room([*self._current.values()], MAX_WORKERS)
         worker = self._make(place, account)
         self._current[place.session_id] = worker
         return worker, True
+
+    def _make_room(self, workers: list[Worker], most: int) -> None:
+        """Ends the one that has been idle longest, when there are as many as may be. Raises ApiError when none is idle."""
+        if len(workers) < most:
+            return
+        idle = [(since, worker) for worker in workers if (since := worker.idle_since) is not None]
+        if not idle:
+            raise busy()
+        min(idle, key=lambda pair: pair[0])[1].leave()
 
     def _make(self, place: Place, account: Account) -> Worker:
         program = self.program()
         start = Start(place.session_id, TERMINAL.new(self._random), place.owner, program.command, _TERM, None)
         return Worker(
-            self._reactor, place.session_id, account, lambda: self._employer.hire(start), program.first, self._has_left
+            self._reactor,
+            place.session_id,
+            place.owner,
+            account,
+            lambda: self._employer.hire(start),
+            program.first,
+            self._has_left,
         )
 
     def _has_left(self, worker: Worker, wrong: bool) -> None:

@@ -12,8 +12,8 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
 from computerd.net.answers import Preamble
-from computerd.net.outgoing import Outgoing
-from computerd.net.representation import accepted, coding_for, of_archive, part_of
+from computerd.net.outgoing import Outgoing, Trailers
+from computerd.net.representation import UNREADABLE, accepted, coding_for, of_archive, part_of
 from computerd.net.shares import journal_seconds
 from computerd.workspace.port import Coding, Opened, Packed, Source
 
@@ -83,14 +83,16 @@ class Download:
             self._request.write(b"")
             self._request.finish()
             return
-        self._outgoing = Outgoing(self._request, source, preamble.length, self._over)
+        trailers = _trailers(given) if isinstance(given, Packed) else None
+        self._outgoing = Outgoing(self._request, source, preamble.length, self._over, trailers)
         self._outgoing.start()
 
     def _judge(self, given: Opened | Packed, coding: Coding) -> tuple[Preamble, Source | None]:
         """The head of the answer, and the bytes that follow it, if any do."""
         self._request.check_still(self._plan.verified)
         if isinstance(given, Packed):
-            return of_archive(given, coding), None if self._request.head.verb == "HEAD" else given.source
+            preamble = of_archive(given, coding, chunked=self._request.takes_chunks)
+            return preamble, None if self._request.head.verb == "HEAD" else given.source
         part = part_of(given, self._request.head, self._site.now())
         return part.preamble, None if part.span is None else given.read(part.span.start, part.span.length)
 
@@ -114,6 +116,10 @@ class Download:
             self._outgoing.stopProducing()
         elif self._asking is not None:
             self._asking.cancel()
+
+
+def _trailers(packed: Packed) -> Trailers:
+    return lambda: ((UNREADABLE, str(packed.unreadable())),)
 
 
 def _let_go(given: Opened | Packed) -> None:

@@ -8,6 +8,9 @@ with unread data resets it, and the client would never see the answer.
 Twisted also answers all requests of one read in a row, 1,400 in 64 KiB, and keeps the answers for a client that does not read. Here a
 connection *rests* between two requests: until the reactor's next turn, until its pace allows the next, and until its client has
 taken the answers, whichever comes last. Meanwhile nothing is read of it.
+
+While a body arrives, nothing is read for up to three reasons, each of which ends by itself: it is *held*, because nobody has room for it; some
+of what was read is still to be decoded, which takes several turns where chunks are small; the client does not take what it is sent.
 """
 
 # twisted.web and autobahn have no types for what is called here
@@ -25,6 +28,7 @@ from twisted.web import http
 from computerd.contract import limits
 from computerd.contract.errors import ApiError, invalid
 from computerd.net import answers
+from computerd.net.chunks import Chunks
 from computerd.net.entrance import Exposition
 from computerd.net.tally import OTHER
 from computerd.terminal.budget import Budget
@@ -60,6 +64,7 @@ class Channel(http.HTTPChannel):
     transport: Any
     callLater: Any
     _networkProducer: Any
+    _transferDecoder: Any
     metrics: Exposition | None = None
     caller_known = False
     heir: Protocol | None = None
@@ -75,6 +80,7 @@ class Channel(http.HTTPChannel):
     _rest: IDelayedCall | None = None
     _deadline: IDelayedCall | None = None
     _body_since = 0.0
+    _chunks: Chunks | None = None
 
     def connectionMade(self) -> None:
         """A client has connected; a TLS handshake counts towards the head."""
@@ -89,6 +95,7 @@ class Channel(http.HTTPChannel):
         if self._rest is not None:
             self._rest.cancel()
             self._rest = None
+        self._stop_decoding()
         self.site.release(self)
         super().connectionLost(reason)
 
@@ -128,8 +135,11 @@ class Channel(http.HTTPChannel):
         if self._held_since is not None:
             self._body_since += self.site.reactor.seconds() - self._held_since
             self._held_since = None
-            if not self._waitingForTransport:
-                self._networkProducer.resumeProducing()
+            self._read_on()
+
+    def _read_on(self) -> None:
+        if self._held_since is None and not self._decoding and not self._waitingForTransport:
+            self._networkProducer.resumeProducing()
 
     def _check_body(self) -> None:
         if self._held_since is not None:
@@ -139,13 +149,15 @@ class Channel(http.HTTPChannel):
             return
         elapsed = self.site.reactor.seconds() - self._body_since
         if elapsed >= BODY_GRACE_SECONDS and (self._came < (elapsed - BODY_GRACE_SECONDS + 1) * BODY_BYTES_PER_SECOND):
-            error = invalid("body", "The body comes too slowly: send it again.")
-            if self.incoming is not None:
-                self.incoming.stop(error)
-            else:
-                self.refuse(error)
+            self._refuse_body(invalid("body", "The body comes too slowly: send it again."))
             return
         self._start(1.0, self._check_body)
+
+    def _refuse_body(self, error: ApiError) -> None:
+        if self.incoming is not None:
+            self.incoming.stop(error)
+        else:
+            self.refuse(error)
 
     def send_continue(self) -> None:
         """Tells a client that waits for it to send the body (RFC 9110, section 10.1.1)."""
@@ -181,8 +193,41 @@ class Channel(http.HTTPChannel):
             self._drop(len(data))
         else:
             super().rawDataReceived(data)
-            if self.incoming is not None:
+            if self._decoding:
+                self._networkProducer.pauseProducing()
+            elif self.incoming is not None:
                 self.incoming.flush()
+
+    def _maybeChooseTransferDecoder(self, header: bytes, data: bytes) -> bool:
+        """What Twisted calls for each header, some of which say how the body comes."""
+        before = self._transferDecoder
+        good = bool(super()._maybeChooseTransferDecoder(header, data))
+        if good and self._transferDecoder is not before and self.length is None:
+            self._chunks = Chunks(self._transferDecoder, self.site.reactor, self._decode_on, self._refuse_body)
+            self._transferDecoder = self._chunks
+        return good
+
+    @property
+    def _decoding(self) -> bool:
+        """Whether some of what was read of the body is still to be decoded."""
+        return self._chunks is not None and self._chunks.waiting
+
+    def _decode_on(self) -> None:
+        self.rawDataReceived(b"")
+        if self._chunks is not None:
+            self._read_on()
+
+    def _stop_decoding(self) -> None:
+        chunks, self._chunks = self._chunks, None
+        if chunks is not None:
+            chunks.stop()
+
+    def _finishRequestBody(self, data: bytes) -> None:
+        """What Twisted calls at the end of a body, with what follows it."""
+        if self._chunks is not None:
+            self._chunks = None
+            self._read_on()
+        super()._finishRequestBody(data)
 
     def allHeadersReceived(self) -> None:
         """A head is complete. The request decides now whether its body is wanted."""
@@ -229,7 +274,7 @@ class Channel(http.HTTPChannel):
         self.unsent = 0
         super().resumeProducing()
         self._keep_resting()
-        if self._held_since is not None:
+        if self._held_since is not None or self._decoding:
             self._networkProducer.pauseProducing()
         if self._resting and self._rest is None:
             self._go_on()
@@ -270,6 +315,7 @@ class Channel(http.HTTPChannel):
         self.site.tally.refused(error)
         self._closing = True
         self._stop()
+        self._stop_decoding()
         self.setTimeout(None)
         transport = self.transport
         request_id = request_id or self.site.request_id()
@@ -291,6 +337,7 @@ class Channel(http.HTTPChannel):
     def abort(self) -> None:
         """Closes now."""
         self._stop()
+        self._stop_decoding()
         self._closing = True
         if self.transport is not None:
             self.transport.abortConnection()

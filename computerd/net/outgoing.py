@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from computerd.net.request import Request
 
 STALLED_SECONDS: Final = 60.0
+Trailers = Callable[[], tuple[tuple[str, str], ...]]
+"""The fields after a body in chunks (RFC 9110, section 6.5), which are known at its end."""
 
 
 @implementer(IPushProducer)
@@ -40,16 +42,25 @@ class Outgoing:
         source: Not started.
         length: How many bytes it is to give; None: as many as come.
         over: Called once when it has ended.
+        trailers: Called when all was given, and never after an error.
     """
 
     _log = Logger()
 
-    def __init__(self, request: Request, source: Source, length: int | None, over: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        request: Request,
+        source: Source,
+        length: int | None,
+        over: Callable[[], None],
+        trailers: Trailers | None = None,
+    ) -> None:
         self._request = request
         self._channel = request.channel
         self._source = source
         self._left = length
         self._over = over
+        self._trailers = trailers
         self._done = False
         self._paused = False
         self._wanting = False
@@ -89,7 +100,7 @@ class Outgoing:
         else:
             self._finished()
             self._request.unregisterProducer()
-            self._request.finish()
+            self._request.end(() if self._trailers is None else self._trailers())
 
     def _break(self, why: str, *, stop: bool) -> None:
         self._log.info("a download was broken off: {why}", why=why)

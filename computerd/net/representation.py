@@ -18,6 +18,8 @@ from computerd.workspace.validators import Validators
 
 _GUARDED: Final = (("Content-Security-Policy", "sandbox"),)
 """What a browser shows of it gets an origin of its own, and runs nothing."""
+UNREADABLE: Final = "Computer-Unreadable"
+"""The trailer field of an archive: how many files and folders it lacks because the user may not read them."""
 _REVALIDATED: Final = "private, no-cache"
 """A client may keep a file, and asks each time whether it still is the same."""
 
@@ -87,9 +89,16 @@ def accepted(head: Head, coding: Coding) -> bool:
     return accepts(head.words("Accept-Encoding"), coding)
 
 
-def of_archive(packed: Packed, coding: Coding) -> Preamble:
-    """The head of an archive, whose length nobody knows before its end."""
+def of_archive(packed: Packed, coding: Coding, *, chunked: bool) -> Preamble:
+    """The head of an archive, whose length nobody knows before its end.
+
+    Args:
+        packed: The archive.
+        coding: As was asked.
+        chunked: Whether its body comes in chunks, so that a trailer can follow (RFC 9110, section 6.6.2, announces it).
+    """
     name = ("Content-Disposition", disposition(f"{packed.name or 'workspace'}.tar", shown=False))
     made = packed.coding or coding
     coded = () if made == "identity" else (("Content-Encoding", made),)
-    return Preamble(200, TAR, None, (*coded, ("Vary", "Accept-Encoding"), name, *_GUARDED))
+    trailer = (("Trailer", UNREADABLE),) if chunked else ()
+    return Preamble(200, TAR, None, (*coded, *trailer, ("Vary", "Accept-Encoding"), name, *_GUARDED))

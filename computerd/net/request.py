@@ -327,6 +327,20 @@ class Request(http.Request):
             self.responseHeaders.setRawHeaders(b"Connection", [b"close"])
             self.channel.persistent = False
 
+    @property
+    def takes_chunks(self) -> bool:
+        """Whether an answer whose length nobody knows goes in chunks, by the rule of Twisted's `write`."""
+        return self.clientproto == b"HTTP/1.1" and self.head.verb != "HEAD"
+
+    def end(self, trailers: tuple[tuple[str, str], ...]) -> None:
+        """The body is complete. Where it went in chunks, the trailers follow (RFC 9112, section 7.1.2); elsewhere there is no place for them."""
+        if self.chunked and trailers:
+            lines = b"".join(b"%s: %s\r\n" % (name.encode(), value.encode()) for name, value in trailers)
+            self.channel.write(b"0\r\n%s\r\n" % lines)
+            # or `finish`, which knows no trailers, would write the last chunk once more
+            self.chunked = 0
+        self.finish()
+
     def send(self, reply: Reply) -> None:
         """Answers, unless the client has gone."""
         if self._disconnected:

@@ -10,11 +10,11 @@ from typing import Final
 
 from computerd.opc import locate, say, sessions
 from computerd.opc.exchange import Exchange
-from computerd.opc.failure import Failure
+from computerd.opc.failure import OWN_FAILURE, Failure
 from computerd.opc.locate import Place
 from computerd.opc.plain import visible
 from computerd.opc.streams import sanitise
-from computerd.opc.tree import route, spelled
+from computerd.opc.tree import ABOUT, plain, route, told
 
 _STEERING: Final = re.compile(rb"[\x00-\x07\x0b\x0e-\x1f\x7f]|\xc2[\x80-\x9f]")
 """What steers a terminal (ECMA-48): the controls, but for backspace and those that end a line, and those of two bytes in UTF-8."""
@@ -33,15 +33,25 @@ def run(options: Namespace, env: Mapping[str, str]) -> int:
     speaker = say.speaker(options.quiet, options.verbose, settings.color.value, env)
     session = sessions.existing(options.session, place, speaker, "cat")
     guarded = os.isatty(1) and not options.force
+    status = 0
     for path in options.paths:
-        _write(_harmless(path, _read(place, session, path)) if guarded else _read(place, session, path))
-    return 0
+        try:
+            _write(_harmless(path, _read(place, session, path)) if guarded else _read(place, session, path))
+        except Failure as failure:
+            if path == options.paths[-1] or failure.code not in ABOUT:
+                raise
+            speaker.error(failure.message)
+            status = OWN_FAILURE
+    return status
 
 
 def _read(place: Place, session: str, path: str) -> Iterator[bytes]:
     headers = {"Accept-Encoding": "identity"}
-    with Exchange(place, "GET", route(session, "file"), {"path": spelled(path)}, headers) as exchange:
-        yield from exchange.pieces()
+    with Exchange(place, "GET", route(session, "file"), {"path": plain(path)}, headers) as exchange:
+        try:
+            yield from exchange.pieces()
+        except Failure as failure:
+            raise told(path, failure) from None
 
 
 def _harmless(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:

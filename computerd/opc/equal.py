@@ -6,7 +6,7 @@ whose umask it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from computerd.opc.localtree import Item
@@ -32,19 +32,31 @@ def same(item: Item, entry: Entry) -> bool:
     )
 
 
-def divided(items: Iterable[Item], entries: Iterable[Entry]) -> tuple[list[Item], str | None]:
-    """Looks at both sides.
+def difference(items: Iterable[Item], entries: Iterable[Entry]) -> str | None:
+    """The name of something that is not the same at both sides; None: all is. `entries` are taken only up to there."""
+    left = {item.name: item for item in items}
+    for entry in entries:
+        item = left.pop(entry.local_name, None)
+        if item is None or not same(item, entry):
+            return entry.local_name
+    return next(iter(left), None)
+
+
+def divided(items: Sequence[Item], entries: Iterable[Entry]) -> tuple[list[Item], str | None]:
+    """Looks at both sides. `entries` are taken only as long as they can tell something new.
 
     Returns:
         The items, with `kept` said of the files that are there already; and the name of something that is not the same at both sides, or None.
     """
-    there = {entry.local_name: entry for entry in entries}
-    found: list[Item] = []
+    left = {item.name: item for item in items}
+    kept = set()
     differs = None
-    for item in items:
-        entry = there.pop(item.name, None)
-        equal = entry is not None and same(item, entry)
-        if not equal:
-            differs = differs or item.name
-        found.append(item._replace(kept=equal and item.kind == "file" and item.twin is None))
-    return found, differs or next(iter(there), None)
+    for entry in entries:
+        item = left.pop(entry.local_name, None)
+        if item is None or not same(item, entry):
+            differs = differs or entry.local_name
+        elif item.kind == "file" and item.twin is None:
+            kept.add(item.name)
+        if differs is not None and not left:
+            break
+    return [item._replace(kept=item.name in kept) for item in items], differs or next(iter(left), None)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from computerd.opc.plain import json_line, shortened, visible
+from computerd.opc.progress import files
 
 MOST: Final = 200
 """Characters of what matters."""
@@ -128,7 +129,7 @@ _DETAILS: Final[dict[str, Callable[[Data], str]]] = {
     "runtime.starting": lambda data: str(data["phase"]),
     "runtime.connected": lambda data: _words("warm" if data["warm"] else None, _seconds(data)),
     "runtime.suspended": lambda data: str(data["reason"]),
-    "files.pushed": lambda data: f"{data['path']}: {data['files']} files, {data['bytes']} bytes",
+    "files.pushed": lambda data: f"{data['path']}: {files(data['files'])}, {data['bytes']} bytes",
     "terminal.opened": lambda data: _words(data["terminalId"], data["command"] or "login shell"),
     "terminal.closed": lambda data: f"{data['terminalId']} {_exit(data)}",
 }

@@ -60,6 +60,7 @@ class Exchange:
         self._response: h11.Response | None = None
         self._body: list[bytes] = []
         self._ended = False
+        self._trailers: dict[bytes, bytes] = {}
         self.complete = False
         """Whether all of the request may have reached the daemon."""
 
@@ -144,6 +145,11 @@ class Exchange:
         wanted = name.lower().encode()
         return next((value.decode("latin-1") for key, value in self.response().headers if key == wanted), None)
 
+    def trailer(self, name: str) -> str | None:
+        """A field after the answer's body, once all of that has come; also None where the daemon, or a proxy on the way, sends none."""
+        value = self._trailers.get(name.lower().encode())
+        return None if value is None else value.decode("latin-1")
+
     # --- the connection
 
     def _more(self) -> None:
@@ -208,6 +214,7 @@ class Exchange:
                 self._body.append(bytes(event.data))
             case h11.EndOfMessage():
                 self._ended = True
+                self._trailers = dict(event.headers)
             case _:
                 return False
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -15,6 +16,8 @@ _FILE: Final = {
     "fish": "(__fish_complete_path (commandline -ct))",
 }
 """For shtab: the shells complete a file's name here."""
+_SCP: Final = re.compile(r"cs_\w{16}:")
+"""How scp and kubectl would have a session and a path."""
 _WHOLE: Final = "It lands whole or not at all."
 _STATUS: Final = "It ends with 0, 255 if it failed, or 130 after Ctrl-C."
 
@@ -50,6 +53,7 @@ def add(verb: Verb) -> None:
         usage="opc ls [SESSION] [-R] [--json] [PATH]",
         description="Lists a folder of the session's workspace, or the workspace itself: mode, size, local time, name.",
     )
+    listing.add_argument("-l", "-a", action="store_true", help="accepted, and always so: the long form, with all names")
     listing.add_argument("-R", "--recursive", action="store_true", help="and all that is below it")
     listing.add_argument("--json", action="store_true", help="print JSON, errors too")
     _session(listing)
@@ -100,6 +104,11 @@ def assign(verb: argparse.ArgumentParser, options: argparse.Namespace, given: Se
         SystemExit: There are too many or too few.
     """
     rest = list(given)
+    for word in rest:
+        if _SCP.match(word):
+            verb.error(
+                f"the session is a word of its own: {word.replace(':', ' ', 1)}; a name with a colon is ./{word}"
+            )
     options.session = rest.pop(0) if rest and rest[0].startswith(words.PREFIX) else None
     if any("\0" in word for word in rest) or (rest and rest[0] == "" and options.verb != "ls"):
         verb.error("a path can't be empty")

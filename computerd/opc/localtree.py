@@ -85,6 +85,27 @@ def look(source: str, ignored: Ignored | None = None) -> LocalTree:
     return tree
 
 
+def staying(tree: LocalTree) -> tuple[LocalTree, list[str]]:
+    """A tree without the links that lead out of it, which no daemon takes; and their names."""
+    out = [item.name for item in tree.items if item.kind == "symlink" and _leads_out(item)]
+    if not out:
+        return tree, out
+    names = set(out)
+    return tree._replace(items=[item for item in tree.items if item.name not in names]), out
+
+
+def _leads_out(link: Item) -> bool:
+    """Whether a link names a place above the top, seen as if there were no other links."""
+    target = link.target or ""
+    depth = link.name.count("/")
+    for part in target.split("/"):
+        if part not in ("", "."):
+            depth += -1 if part == ".." else 1
+        if depth < 0:
+            return True
+    return target.startswith("/")
+
+
 def unreadable(path: str | bytes | int, error: OSError) -> Failure:
     """Something here can't be read."""
     return Failure("unreadable", f"can't read {visible(str(path))}: {error.strerror or error}. Nothing was changed.")

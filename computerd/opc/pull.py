@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import time
 from argparse import Namespace
@@ -32,6 +33,8 @@ COUNTED: Final = 2000
 TRIES: Final = 6
 """For each file that is fetched by itself, if the daemon says that it is too much or not now: some 3 s."""
 _PASSING: Final = (429, 503)
+_UNREADABLE: Final = "Computer-Unreadable"
+"""The trailer field of an archive: how many files and folders it lacks because the session's user may not read them."""
 
 
 def run(options: Namespace, env: Mapping[str, str]) -> int:
@@ -59,7 +62,7 @@ def run(options: Namespace, env: Mapping[str, str]) -> int:
             pull.archive(shown)
         else:
             pull.land(dest, shown)
-    return 0
+    return pull.status()
 
 
 class Pull:
@@ -83,6 +86,18 @@ class Pull:
         self._speaker = speaker
         self._tree = Tree(Patient(lambda: place, time.sleep, time.monotonic, chance), session)
         self._shown_name = visible(self._source or ".")
+        self._unreadable = 0
+
+    def status(self) -> int:
+        """Of the whole command, once all has landed: 1 if something is missing, which is said here."""
+        if not self._unreadable:
+            return 0
+        what, are = ("file or folder", "is") if self._unreadable == 1 else ("files or folders", "are")
+        # said with --quiet too, as every status but 0 is explained
+        self._speaker.error(
+            f"{self._unreadable} {what} of {self._shown_name} can't be read by the session's user, and {are} missing."
+        )
+        return 1
 
     def listed(self) -> None:
         """Prints what would be fetched."""
@@ -139,7 +154,7 @@ class Pull:
             total = self._total(entries)
         line = Progress(f"pull {self._shown_name}", total, shown=shown)
         try:
-            landed = landed_beside(dest, fetch, line, folder=folder)
+            landed = self._landed(dest, fetch, line, folder=folder)
         except OSError as error:
             raise Failure(
                 "output_lost", f"can't write {visible(dest)}: {error.strerror or error}. Nothing was changed."
@@ -151,6 +166,15 @@ class Pull:
         finally:
             line.clear()
         self._told(dest, landed, line)
+
+    def _landed(self, dest: str, fetch: Land, line: Progress, *, folder: bool) -> Landing:
+        try:
+            return landed_beside(dest, fetch, line, folder=folder)
+        except Failure as failure:
+            if fetch == self._whole or failure.code != "invalid_path":
+                raise
+        # a file that can't be read by itself; an archive leaves it out, and says so
+        return landed_beside(dest, self._whole, line, folder=folder)
 
     def _total(self, entries: list[Entry] | None) -> int | None:
         """How many bytes the folder's files have; None if it takes too long to say."""
@@ -184,6 +208,7 @@ class Pull:
         with Exchange(self._place, "GET", route(self._session, "archive"), {"path": self._source}, headers) as exchange:
             exchange.response()
             yield coding.expanded(exchange.pieces(), exchange.header("content-encoding"))
+            self._unreadable = _number(exchange.trailer(_UNREADABLE))
 
     def _whole(self, folder: str, line: Progress) -> Landing:
         landing = Landing(folder, line.add)
@@ -225,3 +250,8 @@ class Pull:
             f"pulled {visible(dest)}: {progress.files(landed.files)}, {progress.size(landed.bytes)} "
             f"in {seconds:.1f} s ({progress.size(line.bytes / seconds)}/s){kept}"
         )
+
+
+def _number(told: str | None) -> int:
+    """What the trailer says; 0 if there is none, or nothing that a daemon says."""
+    return int(told) if told is not None and re.fullmatch("[0-9]{1,19}", told) else 0

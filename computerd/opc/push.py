@@ -12,10 +12,10 @@ from typing import Any
 from computerd.opc import coding, destinations, locate, progress, say, sessions
 from computerd.opc.backoff import chance
 from computerd.opc.ended import Ended, ending
-from computerd.opc.equal import divided
+from computerd.opc.equal import difference, divided
 from computerd.opc.exchange import LANDING_SECONDS, PIECE, Exchange
 from computerd.opc.failure import LINK_LOST, Failure
-from computerd.opc.localtree import Item, LocalTree, look, unreadable
+from computerd.opc.localtree import Item, LocalTree, look, staying, unreadable
 from computerd.opc.locate import Place
 from computerd.opc.pack import pack
 from computerd.opc.patient import Patient
@@ -26,6 +26,8 @@ from computerd.opc.streams import sanitise
 from computerd.opc.tree import Tree, route
 
 _NOTHING_CHANGED = "Nothing was changed."
+_TOLD = 5
+"""Names of what is left out that are told one by one."""
 _MAYBE = "It may have landed nevertheless: `opc ls` tells."
 
 
@@ -36,9 +38,9 @@ def run(options: Namespace, env: Mapping[str, str]) -> int:
         Failure: It can't be done.
     """
     sanitise()
-    tree = None if options.source == "-" else _looked(options)
+    tree, out = (None, []) if options.source == "-" else staying(_looked(options))
     if options.dry_run and tree is not None:
-        return _listed(tree)
+        return _listed(tree, out)
     path = destinations.pushed(options.source, options.dest, single=tree is None or not tree.folder)
     if tree is None and os.isatty(0):
         raise Failure(
@@ -49,6 +51,8 @@ def run(options: Namespace, env: Mapping[str, str]) -> int:
     speaker = say.speaker(options.quiet, options.verbose, settings.color.value, env)
     if place.address.exposed and place.token is not None:
         speaker.warn(f"the token crosses the network in clear; use wss:// instead of {place.address.url}.")
+    for line in _left_out(tree, out) if tree is not None else ():
+        speaker.warn(line)
     push = Push(place, options.session or sessions.mine(place, speaker), path, options, speaker)
     shown = progress.wanted(options.quiet, env)
     with ending():
@@ -67,18 +71,26 @@ def _looked(options: Namespace) -> LocalTree:
     return look(options.source, ignored)
 
 
-def _listed(tree: LocalTree) -> int:
+def _listed(tree: LocalTree, out: Sequence[str]) -> int:
     """What would be sent, without asking anybody."""
     for item in tree.items:
         end = {"directory": "/", "symlink": f" -> {item.target}"}.get(item.kind, "")
         print(visible(item.name + end))
-    for name in tree.left_out:
-        sys.stderr.write(f"opc: {_left_out(name)}\n")
+    for line in _left_out(tree, out):
+        sys.stderr.write(f"opc: {line}\n")
     return 0
 
 
-def _left_out(name: str) -> str:
-    return f"{visible(name)} is no file, folder or link, and is left out."
+def _left_out(tree: LocalTree, out: Sequence[str]) -> Iterator[str]:
+    """What is to be said of what is not sent."""
+    for names, why in (
+        (tree.left_out, "is no file, folder or link, and is left out."),
+        (out, "is a link that leads out of what is pushed, and is left out."),
+    ):
+        for name in names[:_TOLD]:
+            yield f"{visible(name)} {why}"
+        if len(names) > _TOLD:
+            yield f"and so on: {len(names)} of this kind are left out."
 
 
 class Push:
@@ -103,8 +115,6 @@ class Push:
 
     def tree(self, tree: LocalTree, shown: bool) -> dict[str, Any]:
         """Sends a folder or file, unless it is there already. Returns the API's answer, or the like."""
-        for name in tree.left_out:
-            self._speaker.warn(_left_out(name))
         items: Sequence[Item] = tree.items
         if self._force:
             items, differs = self._compared(tree)
@@ -129,8 +139,7 @@ class Push:
         sent = [item.size for item in items if item.kind == "file" and not item.kept]
         line = Progress(f"push {visible(self._path)}", sum(sent), shown=shown)
         done = self._send(pack(items, line.add), line, coding.GZIP if self._compress else None)
-        some = f", {progress.size(line.bytes)} of it sent" if any(item.kept for item in items) else ""
-        self._told(done, line, some)
+        self._told(done, line, sum(item.kept for item in items))
         return done
 
     def stream(self, shown: bool) -> dict[str, Any]:
@@ -155,18 +164,19 @@ class Push:
     def _compared(self, tree: LocalTree) -> tuple[Sequence[Item], str | None]:
         """What is to be sent, and what is not the same there; `""` if nothing is there."""
         try:
-            return divided(tree.items, self._remote.below(self._path))
+            there = self._remote.below(self._path)
+            return divided(tree.items, there) if self._force else (tree.items, difference(tree.items, there))
         except Failure as failure:
-            if failure.code in ("path_not_found", "invalid_path"):
+            if failure.code == "path_not_found":
                 return tree.items, ""
-            raise
+            raise self._no_folder(failure) if failure.code == "invalid_path" else failure from None
 
     def _spare(self, name: str) -> None:
         """Refuses to replace a folder by a single file: whoever asks for that most likely means to add it."""
         try:
             found = {entry.name for entry in self._remote.below(self._path, depth=1)}
         except Failure as failure:
-            if failure.code in ("path_not_found", "invalid_path"):
+            if failure.code == "path_not_found":
                 return
             raise
         if found - {name}:
@@ -175,6 +185,14 @@ class Push:
                 f"{visible(self._path)} holds more than {visible(name)}, and a push replaces a folder as a whole. "
                 "Choose another DEST, or push a folder.",
             )
+
+    def _no_folder(self, failure: Failure) -> Failure:
+        """What is there is not replaced by a folder: whoever asks for that most likely means to write the file."""
+        return Failure(
+            "path_exists",
+            f"{visible(self._path)} can't be replaced by a folder, which a push makes. {failure.message} Choose another DEST.",
+            failure.request_id,
+        )
 
     def _send(
         self, pieces: Iterable[bytes], line: Progress, wrap: str | None, wrapped: str | None = None
@@ -191,7 +209,13 @@ class Push:
                     exchange.finish()
                 done = exchange.whole(LANDING_SECONDS)
         except Failure as failure:
-            if failure.code == LINK_LOST:
+            if failure.code == "path_not_found" and "/" in self._path:
+                failure.message = (
+                    f"there is no folder {visible(os.path.dirname(self._path))} in the workspace; make it first."
+                )
+            elif failure.code == "invalid_archive":
+                failure.message += f" {_NOTHING_CHANGED}"
+            elif failure.code == LINK_LOST:
                 failure.message += f" {_MAYBE if exchange.complete else _NOTHING_CHANGED}"
             raise
         except (KeyboardInterrupt, Ended):
@@ -204,12 +228,13 @@ class Push:
             raise Failure("invalid_answer", f"the daemon did not say that it has landed. {_MAYBE}")
         return done
 
-    def _told(self, done: Mapping[str, Any], line: Progress, some: str = "") -> None:
+    def _told(self, done: Mapping[str, Any], line: Progress, kept: int = 0) -> None:
         seconds = max(line.seconds, 0.001)
-        rate = "" if some else f" ({progress.size(line.bytes / seconds)}/s)"
+        rate = "" if kept else f" ({progress.size(done['bytes'] / seconds)}/s)"
         self._speaker.note(
-            f"pushed {visible(str(done.get('path')))}: {progress.files(done['files'])}, {progress.size(done['bytes'])}{some} "
+            f"pushed {visible(str(done.get('path')))}: {progress.files(done['files'])}, {progress.size(done['bytes'])} "
             f"in {seconds:.1f} s{rate}{', replaced' if done.get('replaced') else ''}"
+            f"{f'; {progress.files(kept)} equal, {progress.size(line.bytes)} sent' if kept else ''}"
         )
 
     def _up_to_date(self, tree: LocalTree) -> dict[str, Any]:

@@ -162,6 +162,8 @@ def existing(named: str | None, place: Place, speaker: Say, verb: str) -> str:
     """
     session = named or newest(place, speaker)
     if session is None:
+        if subject(place.token) is None:
+            next(iter(pages(place, archived=False)), None)  # it says what is wrong: the credential, or the address
         raise Failure(
             "session_not_found", f"you have no session. Name one: `opc {verb} SESSION …`; `opc sessions` lists them."
         )

@@ -11,11 +11,14 @@ from urllib.parse import quote, unquote_to_bytes
 
 from computerd.opc.failure import Failure
 from computerd.opc.patient import Patient
+from computerd.opc.plain import visible
 
 PAGE: Final = 100
 """Entries of one answer: the API's limit."""
 DEEPEST: Final = 10
 """Levels of one listing: the API's limit. What is deeper is listed by itself."""
+ABOUT: Final = ("path_not_found", "invalid_path", "too_large")
+"""Errors that are about one path, and say nothing of others."""
 _KINDS: Final = ("file", "directory", "symlink", "other")
 
 
@@ -58,6 +61,19 @@ def spelled(path: str) -> str:
         return data.decode()
     except UnicodeDecodeError:
         return _encoded(data)
+
+
+def plain(path: str) -> str:
+    """A path from the command line without what says nothing, as the API takes it."""
+    parts = "/".join(part for part in path.split("/") if part not in ("", "."))
+    return spelled(f"/{parts}" if path.startswith("/") else parts)
+
+
+def told(path: str, failure: Failure) -> Failure:
+    """The same, with the path that it is about."""
+    if failure.code in ABOUT:
+        failure.message = f"{visible(path or '.')}: {failure.message}"
+    return failure
 
 
 def _encoded(data: bytes) -> str:

@@ -115,12 +115,15 @@ class Packed:
         name: Of the file or folder; `""` for the workspace itself.
         folder: Whether it is one.
         source: The archive.
+        unreadable: How many files and folders it lacks, or has only the names of, because the user may not read them. Known once `source` has
+            ended without an error.
         coding: How it is compressed: as was asked, or `gzip` where the user's Python knows no zstd. None: as was asked.
     """
 
     name: str
     folder: bool
     source: Source
+    unreadable: Callable[[], int]
     coding: Coding | None = None
 
 

@@ -10,6 +10,8 @@ import statistics
 import subprocess
 import tarfile
 
+from twisted.trial.unittest import SkipTest
+
 from tests.endtoend import folders
 from tests.endtoend.client import WAIT
 from tests.endtoend.computer import eventually
@@ -69,7 +71,9 @@ class OpcFilesTests(FilesCase):
         (landed / "new").write_text("the agent's")
         received = 'computerd_file_bytes_total{direction="received"}'
         count = self.computer.metrics()[received]
-        self.assertIn(b"7 B of it sent", self.opc("push", self.session, "--force", "source").stderr)
+        self.assertIn(
+            b", replaced; 48 files equal, 7 B sent", self.opc("push", self.session, "--force", "source").stderr
+        )
         self.assertLess(self.computer.metrics()[received] - count, 100_000)
         self.assertEqual(tree(source), tree(landed))
         self.assertEqual((before, 1), ((landed / "1/1").stat().st_ino, (landed / "1/1").stat().st_nlink))
@@ -94,6 +98,36 @@ class OpcFilesTests(FilesCase):
         self.opc("pull", self.session, "nothing", status=255)
         self.opc("push", self.session, "-", "from stdin", given=archive, status=255)
         self.assertEqual(os.listdir(self.here), [])
+
+    def test_what_the_agent_may_not_read(self) -> None:
+        """F9: what lands lacks it, and opc says so and does not end with 0."""
+        if self.agent is None:
+            raise SkipTest("its user may not read it: run as root")
+        self.write("u/one", bytes(10_000))
+        self.write("u/two", b"two").chmod(0)
+        os.chown(self.top / "u/two", 0, 0)
+        self.write_closed("u/closed")
+        said = b"2 files or folders of u can't be read by the session's user, and are missing."
+        done = self.opc("pull", self.session, "u", status=1)
+        self.assertEqual(done.stderr.splitlines()[-1], b"opc: " + said)
+        self.assertIn(b"pulled u: 1 file,", done.stderr)
+        self.assertEqual(sorted(os.listdir(self.here / "u")), ["closed", "one"])
+        done = self.opc("pull", self.session, "-C", "u", "-", status=1)
+        self.assertEqual(done.stderr, b"opc: " + said + b"\n")
+        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tar:
+            self.assertEqual(tar.getnames(), ["closed", "one"])
+        self.write("u/more", b"more")
+        self.opc("pull", self.session, "u", "u", status=255)
+        for name in ("two", "closed"):
+            os.chown(self.top / "u" / name, 0, 0)
+        self.assertIn(said, self.opc("pull", self.session, "--force", "u", status=1).stderr)
+        self.assertEqual((self.here / "u/more").read_bytes(), b"more")
+        self.opc("pull", self.session, "u/one")
+
+    def write_closed(self, name: str) -> None:
+        """A folder with a file, which only root may enter."""
+        (self.top / name).mkdir(mode=0o700)
+        (self.top / name / "inside").write_bytes(b"inside")
 
     def test_interrupted(self) -> None:
         """F5: Ctrl-C leaves nothing half, here or there."""

@@ -9,7 +9,7 @@ from computerd.host.room import RESERVE_BYTES
 from computerd.host.worker.frames import WINDOW
 from computerd.host.worker_life import MAX_RUNNING
 from tests.host.taken import Taken
-from tests.host.worker_bench import ARCHIVE, PLACE, BenchCase
+from tests.host.worker_bench import ARCHIVE, PACKED, PLACE, BenchCase
 
 PIECE = b"x" * 65536
 
@@ -101,6 +101,13 @@ class StreamTests(BenchCase):
         packed = self.successResultOf(asked)
         self.assertEqual(("b", True, "zstd"), (packed.name, packed.folder, packed.coding))
 
+    def test_how_much_it_lacks(self) -> None:
+        number, packed = self.packed()
+        taken = Taken()
+        packed.source.start(taken)
+        self.end.say(number, b"E", {**PACKED, "unreadable": 2**40})
+        self.assertEqual(([None], 2**40), (taken.ends, packed.unreadable()))
+
     def test_gzip_where_there_is_no_zstd(self) -> None:
         program = evolve(self.workers.program(), zstd=False)
         self.workers.program = lambda: program
@@ -124,8 +131,22 @@ class StreamTests(BenchCase):
         for _ in range(100):
             self.end.say(number, b"D", PIECE)
             self.assertEqual([(number, b"W", (65536).to_bytes(4, "big"))], self.end.heard())
-        self.end.say(number, b"E", {"entries": 1})
+        self.end.say(number, b"E", PACKED)
         self.assertEqual((100 * 65536, [None]), (len(taken.text), taken.ends))
+
+    def test_tiny_pieces_are_held_as_large_ones(self) -> None:
+        """I9: each of its own would take far more memory than it holds."""
+        number, taken = self.begin(full_after=0)
+        self.end.say(number, b"D", b"first")
+        for count in range(1000):
+            self.end.say(number, b"D", b"%04d" % count)
+        (held,) = self.asked[-1]._held  # type: ignore[attr-defined]
+        self.assertEqual(4000, len(held))
+        taken.full_after = float("inf")
+        packed = taken.source
+        assert packed is not None
+        packed.resume()
+        self.assertEqual(b"first" + b"".join(b"%04d" % count for count in range(1000)), bytes(taken.text))
 
     def test_a_sink_that_is_full(self) -> None:
         number, taken = self.begin(full_after=1)
@@ -142,14 +163,14 @@ class StreamTests(BenchCase):
         taken.full_after = float("inf")
         taken.source.resume()
         self.assertEqual(WINDOW, len(taken.text))
-        self.end.say(number, b"E", {})
+        self.end.say(number, b"E", PACKED)
         self.assertEqual([None], taken.ends)
 
     def test_the_end_waits_for_what_is_kept(self) -> None:
         number, taken = self.begin(full_after=1)
         for _ in range(3):
             self.end.say(number, b"D", PIECE)
-        self.end.say(number, b"E", {})
+        self.end.say(number, b"E", PACKED)
         self.assertEqual([], taken.ends)
         self.end.exit()
         taken.full_after = float("inf")
@@ -159,7 +180,7 @@ class StreamTests(BenchCase):
 
     def test_an_end_before_it_is_taken(self) -> None:
         number, packed = self.packed()
-        self.end.say(number, b"E", {})
+        self.end.say(number, b"E", PACKED)
         taken = Taken()
         packed.source.start(taken)
         self.assertEqual([None], taken.ends)
@@ -178,7 +199,7 @@ class StreamTests(BenchCase):
         number, taken = self.begin(full_after=1)
         for _ in range(2):
             self.end.say(number, b"D", PIECE)
-        self.end.say(number, b"E", {})
+        self.end.say(number, b"E", PACKED)
         assert taken.source is not None
         taken.source.stop()
         self.assertEqual([], taken.ends)
@@ -217,7 +238,7 @@ class ReserveTests(BenchCase):
         self.list_it()
         self.assertEqual([(5, "list")], self.called(), "what needs no room goes on")
         self.end.say(1, b"D", PIECE)
-        self.end.say(1, b"E", {})
+        self.end.say(1, b"E", PACKED)
         self.assertEqual([], self.called(), "what is kept takes its room still")
         self.assertNoResult(waiting)
 
@@ -225,7 +246,7 @@ class ReserveTests(BenchCase):
         first = [self.packed() for _ in range(4)]
         waiting = self.files.pack(PLACE, "", "identity")
         first[0][1].source.start(Taken())
-        self.end.say(1, b"E", {})
+        self.end.say(1, b"E", PACKED)
         self.assertEqual([(5, "pack")], self.called())
         self.end.say(5, b"R", ARCHIVE)
         self.successResultOf(waiting)

@@ -148,7 +148,7 @@ while sent < 1000000:
     put(piece * size)
     window -= size
     sent += size
-say(number, b"E", {})
+say(number, b"E", {"entries": 1, "bytes": 1000000, "skipped": 0, "unreadable": 0})
 rest()
 """
         files = self.play(script)
@@ -159,8 +159,10 @@ rest()
             packed.source.start(taken)
             return Deferred.fromCoroutine(taken.finish(60))
 
-        self.assertIsNone(await self.watched(run))
-        self.assertGreaterEqual(len(taken.text), 1_000_000)
+        error = await self.watched(run)
+        assert isinstance(error, ApiError)
+        self.assertEqual(Code.COMPUTER_UNAVAILABLE, error.code)
+        self.assertLess(len(taken.text), 10_000)
 
     async def test_a_flood_that_nobody_takes(self) -> None:
         self.quicken()

@@ -16,7 +16,7 @@ from computerd.contract.errors import ApiError, Code
 from computerd.host import downloads
 from computerd.host.worker.frames import encode
 from tests.host.taken import Taken
-from tests.host.worker_bench import ARCHIVE, FILE, LANDED, PAGE, PLACE, READY, ROW, BenchCase
+from tests.host.worker_bench import ARCHIVE, FILE, LANDED, PACKED, PAGE, PLACE, READY, ROW, BenchCase
 
 
 def row(at: int, value: object) -> dict[str, object]:
@@ -92,6 +92,19 @@ ARCHIVES: dict[str, object] = {
     "a path": {**ARCHIVE, "name": "a/b"},
     "a file": FILE,
 }
+ENDS: dict[str, object] = {
+    "nothing": {},
+    "no JSON": b"{",
+    "negative": {**PACKED, "unreadable": -1},
+    "text": {**PACKED, "unreadable": "1"},
+    "missing": {"entries": 3, "bytes": 4, "skipped": 1},
+    "null": {**PACKED, "unreadable": None},
+    "huge": {**PACKED, "unreadable": 2**63},
+    "digits": b'{"entries":3,"bytes":4,"skipped":1,"unreadable":' + b"9" * 60_000 + b"}",
+    "a fraction": {**PACKED, "unreadable": 1.5},
+    "a negative number beside it": {**PACKED, "skipped": -1},
+    "more": {**PACKED, "more": 1},
+}
 
 
 @contextmanager
@@ -139,6 +152,19 @@ class LyingTests(BenchCase):
 
     def test_archives(self) -> None:
         self.table(ARCHIVES, lambda: self.files.pack(PLACE, "", "identity"))
+
+    def test_ends_of_archives(self) -> None:
+        """The archive is broken off: nobody takes it for whole."""
+        for name, payload in ENDS.items():
+            with named(name):
+                number, packed = self.packed()
+                taken = Taken()
+                packed.source.start(taken)
+                self.end.say(number, b"D", b"a")
+                self.end.say(number, b"E", payload)
+                self.assertEqual((1, 1), (self.end.killed, len(taken.ends)))
+                self.assertIsInstance(taken.ends[0], ApiError)
+                self.bench.advance(100)
 
     def test_uploads(self) -> None:
         lies: dict[str, object] = {"not ready": {**READY, "ready": False}, "landed": LANDED, "no object": b"1"}
@@ -197,6 +223,52 @@ class LyingTests(BenchCase):
             self.end.say(number, b"W", payload)
             self.assertEqual((1, [1]), (self.end.killed, failures), payload)
             self.bench.advance(100)
+
+    def test_a_flood_of_tiny_frames(self) -> None:
+        """I9: whatever their kind, the worker is killed for it within a second's worth."""
+        for kind, payload in ((b"P", b""), (b"D", b"x")):
+            number, packed = self.packed()
+            taken = Taken()
+            packed.source.start(taken)
+            for _ in range(10_000):
+                self.end.say(number, kind, payload)
+                self.end.heard()
+                if self.end.killed:
+                    break
+            self.assertEqual((1, 1), (self.end.killed, len(taken.ends)), kind)
+            self.bench.advance(100)
+
+    def test_many_frames_over_a_long_time(self) -> None:
+        number, packed = self.packed()
+        packed.source.start(Taken())
+        for _ in range(10_000):
+            self.end.say(number, b"P")
+            self.bench.advance(0.001)
+        self.assertEqual(0, self.end.killed)
+
+    def test_more_large_frames_than_a_second_has(self) -> None:
+        """They wait, and none is lost."""
+        number, packed = self.packed()
+        taken = Taken()
+        packed.source.start(taken)
+        for _ in range(4020):
+            self.end.say(number, b"D", bytes(2000))
+            self.end.heard()
+        self.assertEqual((0, 3999 * 2000), (self.end.killed, len(taken.text)))
+        self.bench.advance(1)
+        self.bench.settle()
+        self.assertEqual((0, 4020 * 2000), (self.end.killed, len(taken.text)))
+
+    def test_a_place_that_was_not_asked_for(self) -> None:
+        """What the worker says of where it landed is what the session's journal gets."""
+        for path, killed in (("b", 1), ("../a", 1), ("", 1), ("a\x1b[31m", 1), ("a", 0)):
+            number, upload = self.ready()
+            done = upload.finish()
+            self.end.heard()
+            self.end.say(number, b"E", {**LANDED, "path": path})
+            self.assertEqual(killed, self.end.killed, path)
+            self.bench.advance(100)
+            done.addErrback(lambda _: None)
 
     def test_a_landing_before_the_end(self) -> None:
         number, upload = self.ready()

@@ -7,7 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from computerd.host.room import RESERVE_BYTES, SMALL_BYTES, Reserve
 from computerd.host.worker.frames import WINDOW
 from tests.host.taken import Taken
-from tests.host.worker_bench import PLACE, BenchCase
+from tests.host.worker_bench import PACKED, PLACE, BenchCase
 
 PIECE = b"x" * 65536
 
@@ -67,7 +67,7 @@ class YieldingTests(BenchCase):
             before = len(taken.text)
             for _ in range(9):
                 self.end.say(number, b"D", PIECE)
-            self.end.say(number, b"E", {})
+            self.end.say(number, b"E", PACKED)
             self.assertEqual((before + 9 * 65536, [None]), (len(taken.text), taken.ends))
         self.assertEqual((RESERVE_BYTES, 0), (worker._reserve.left, self.end.killed))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import resource
@@ -132,7 +133,8 @@ class RefusalTests(RealCase):
         for size in ((80, 24), None):
             waiting: Deferred[Process] = self.spawner.spawn(self.begin("true", size))
             waiting.cancel()
-            await self.assertFailure(waiting, CancelledError)
+            with contextlib.suppress(CancelledError):  # on a busy machine it may have said already that it runs
+                (await waiting).discard()
             await until(lambda: set(children()) <= self.born, "no child is left")
             self.assertEqual(before, descriptors().keys())
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from attrs import evolve
 from twisted.internet.defer import CancelledError, Deferred
 
 from computerd.contract.errors import ApiError, Code
 from computerd.host.worker_life import IDLE_SECONDS, LEAVE_SECONDS, MAX_QUEUED, MAX_RUNNING
+from computerd.host.workers import MAX_OWNERS, MAX_WORKERS
 from tests.host.worker_bench import ACCOUNT, PAGE, PLACE, BenchCase
 
 
@@ -249,6 +252,29 @@ class LifeTests(BenchCase):
         other = evolve(PLACE, session_id="cs_9999999999999999")
         self.files.list(other, "", depth=1, limit=1, cursor=None)
         self.assertEqual([PLACE.session_id, other.session_id], [start.session_id for start in self.employer.starts])
+
+    def ask(self, session: int, owner: str = PLACE.owner) -> Deferred[Any]:
+        """A listing of a session of that number."""
+        place = evolve(PLACE, session_id=f"cs_{session:016}", owner=owner)
+        return self.files.list(place, "", depth=1, limit=1, cursor=None)
+
+    def test_no_more_than_there_may_be(self) -> None:
+        """F13: sixteen of a member's, and sixty-four in all. The one that has been idle longest makes room; if all are at work, nobody does."""
+        asked = [self.ask(number) for number in range(MAX_OWNERS)]
+        self.assertEqual(Code.RATE_LIMITED, self.refused(self.ask(99)).code)
+        for number in (3, 5):
+            self.employer.ends[number].say(1, b"R", PAGE)
+            self.successResultOf(asked[number])
+            self.bench.advance(1)
+        self.assertNoResult(self.ask(100))
+        self.employer.ends[3].heard()
+        self.assertEqual([True, False], [self.employer.ends[number].closed for number in (3, 5)])
+        for number in range(200, 200 + MAX_WORKERS - MAX_OWNERS):
+            self.assertNoResult(self.ask(number, owner=f"m{number}"))
+        self.assertNoResult(self.ask(300, owner="other"))
+        self.employer.ends[5].heard()
+        self.assertTrue(self.employer.ends[5].closed)
+        self.assertEqual(Code.RATE_LIMITED, self.refused(self.ask(301, owner="another")).code)
 
     def test_another_user_gets_another(self) -> None:
         asked = self.list_it()

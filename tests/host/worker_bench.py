@@ -35,6 +35,7 @@ ROW: list[object] = ["a", "a", "file", 1, 0o644, 10**18, None, False]
 PAGE: dict[str, object] = {"path": "", "entries": [ROW], "cursor": None}
 FILE = {"name": "a", "size": 100 << 20, "mtime_ns": 1, "ctime_ns": 1, "inode": 2, "stream": True}
 ARCHIVE = {"name": "", "folder": True, "stream": True}
+PACKED = {"entries": 3, "bytes": 4, "skipped": 1, "unreadable": 0}
 READY = {"ready": True, "stream": True}
 LANDED = {"path": "a", "files": 1, "bytes": 2, "replaced": False}
 

@@ -83,6 +83,7 @@ class Reply:
     status: int
     headers: dict[str, str]
     body: bytes
+    trailers: dict[str, str] = field(factory=dict)
 
     @property
     def error(self) -> dict[str, Any]:
@@ -91,21 +92,30 @@ class Reply:
         return error
 
 
-def _body(headers: dict[str, str], rest: bytes) -> tuple[bytes | None, bytes]:
-    """The body of an answer to anything but HEAD, if it is whole, and what follows it."""
+def _fields(lines: list[str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
+
+
+def _body(headers: dict[str, str], rest: bytes) -> tuple[bytes | None, dict[str, str], bytes]:
+    """The body of an answer to anything but HEAD, if it is whole, its trailers, and what follows."""
     if headers.get("transfer-encoding") != "chunked":
         size = int(headers.get("content-length", 0))
-        return (rest[:size] if len(rest) >= size else None), rest[size:]
-    pieces, at = [], 0
+        return (rest[:size] if len(rest) >= size else None), {}, rest[size:]
+    pieces: list[bytes] = []
+    at = 0
     while (end := rest.find(b"\r\n", at)) >= 0:
         size = int(rest[at:end], 16)
+        if not size:
+            last = rest.find(b"\r\n\r\n", end)
+            if last < 0:
+                break
+            lines = bytes(rest[end + 2 : last]).decode().split("\r\n") if last > end else []
+            return b"".join(pieces), _fields(lines), rest[last + 4 :]
         start, at = end + 2, end + 2 + size + 2
         if len(rest) < at:
             break
         pieces.append(rest[start : start + size])
-        if not size:
-            return b"".join(pieces), rest[at:]
-    return None, rest
+    return None, {}, rest
 
 
 @define
@@ -120,11 +130,11 @@ class Inbox:
         while b"\r\n\r\n" in self.data:
             head, rest = self.data.split(b"\r\n\r\n", 1)
             first, *lines = head.decode().split("\r\n")
-            headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
-            body, left = _body(headers, rest)
+            headers = _fields(lines)
+            body, trailers, left = _body(headers, rest)
             if body is None:
                 break
-            found.append(Reply(int(first.split()[1]), headers, body))
+            found.append(Reply(int(first.split()[1]), headers, body, trailers))
             self.data = left
             if found[-1].status == 101:
                 break

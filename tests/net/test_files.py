@@ -239,9 +239,32 @@ class DownloadTests(FilesCase):
             {
                 "content-type": "application/x-tar", "transfer-encoding": "chunked", "cache-control": "no-store", "vary": "Accept-Encoding",
                 "x-content-type-options": "nosniff", "content-disposition": 'attachment; filename="workspace.tar"',
-                "content-security-policy": "sandbox",
+                "content-security-policy": "sandbox", "trailer": "Computer-Unreadable",
             },
         )  # fmt: skip
+        self.assertEqual(reply.trailers, {"computer-unreadable": "0"})
+
+    def test_how_much_it_lacks(self) -> None:
+        """It is told after the last chunk, when it is known; and the connection can be used again."""
+        peer, source = self.download()
+        self.files.unreadable = 12
+        while source.given < len(source.data):
+            source.give()
+        self.assertEqual(peer.replies(), [])
+        source.finish()
+        (reply,) = peer.replies()
+        self.assertEqual((reply.body, reply.trailers), (source.data, {"computer-unreadable": "12"}))
+        self.files.prepare = lambda made: None
+        self.assertEqual(self.ask("GET", f"{ARCHIVE}?path=a.txt", peer=peer).trailers, {"computer-unreadable": "12"})
+        reply = self.ask("GET", f"{FILE}?path=a.txt", peer=peer)
+        self.assertEqual((reply.body, reply.trailers, reply.headers.get("trailer")), (TEXT, {}, None))
+
+    def test_of_nothing(self) -> None:
+        """No piece, but a last chunk."""
+        peer, source = self.download()
+        source.finish()
+        (reply,) = peer.replies()
+        self.assertEqual((reply.body, reply.trailers), (b"", {"computer-unreadable": "0"}))
 
     def test_of_a_file(self) -> None:
         reply = self.ask("GET", f"{ARCHIVE}?path=dir/page.html")
@@ -273,6 +296,7 @@ class DownloadTests(FilesCase):
         head, _, body = self.head(f"{ARCHIVE}?path=", "Accept-Encoding: zstd").partition(b"\r\n\r\n")
         self.assertEqual((head.split(b"\r\n")[0], body), (b"HTTP/1.1 200 OK", b""))
         self.assertIn(b"Content-Encoding: zstd", head)
+        self.assertNotIn(b"Trailer", head)
         (source,) = self.files.sources
         self.assertEqual((source.stopped, source.sink, self.on_their_way), (1, None, 0))
 
@@ -281,7 +305,7 @@ class DownloadTests(FilesCase):
         source.give(10)
         source.finish(ApiError(Code.COMPUTER_UNAVAILABLE, "It died."))
         self.assertEqual(self.on_their_way, 0)
-        self.assertFalse(peer.transport.value().endswith(b"0\r\n\r\n"))
+        self.assertTrue(peer.transport.value().endswith(b"\r\n\r\na\r\nidentity:0\r\n"), peer.transport.value())
         self.assertTrue(peer.transport.over)
 
     def test_too_few_or_too_many_bytes_of_a_file_are_seen(self) -> None:
@@ -420,6 +444,7 @@ class DownloadTests(FilesCase):
         self.clock.advance(0)
         head, _, body = peer.transport.take().partition(b"\r\n\r\n")
         self.assertNotIn(b"chunked", head)
+        self.assertNotIn(b"Trailer", head)
         self.assertEqual(body, b"identity:" + TEXT)
         self.assertTrue(peer.transport.over)
 

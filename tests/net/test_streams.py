@@ -23,6 +23,7 @@ MUCH = 16 * limits.MIB
 """More than the kernel's buffers of both ends hold."""
 UNSENT = 128 * limits.KIB
 HEAD = 1 * limits.KIB
+LAST_CHUNK = b"\r\n0\r\nComputer-Unreadable: 0\r\n\r\n"
 
 
 class StreamCase(TransportCase):
@@ -39,7 +40,7 @@ class StreamCase(TransportCase):
 
     async def give(self, *_: object) -> Any:
         """An archive."""
-        return Packed("x", True, self.source)
+        return Packed("x", True, self.source, lambda: 0)
 
     async def take(self, *_: object) -> Any:
         """What takes one."""
@@ -88,7 +89,7 @@ class DownloadTests(StreamCase):
             # grows without being copied
             client.inbox.data = bytearray(client.inbox.data)  # type: ignore[assignment]
             client.start_reading()
-            await client.until(lambda c=client: c.inbox.data.endswith(b"\r\n0\r\n\r\n"))  # type: ignore[misc]
+            await client.until(lambda c=client: c.inbox.data.endswith(LAST_CHUNK))  # type: ignore[misc]
             (reply,) = client.inbox.replies()
             self.assertEqual(reply.status, 200)
             self.assertTrue(reply.body == content)
@@ -112,7 +113,8 @@ class DownloadTests(StreamCase):
             self.source = FakeSource(bytes(200_000), ApiError(Code.COMPUTER_UNAVAILABLE, "It died."))
             client = await self.ask(service, where, tls=tls)
             await client.ended()
-            self.assertFalse(client.inbox.data.endswith(b"0\r\n\r\n"))
+            self.assertFalse(client.inbox.data.endswith(b"\r\n\r\n"))
+            self.assertNotIn(LAST_CHUNK, client.inbox.data)
             self.assertEqual(client.inbox.replies(), [])
 
     async def test_a_credential_that_is_revoked(self) -> None:

@@ -147,6 +147,10 @@ class Files:
             body = base64.b64decode(fault["body"]) if "body" in fault else _packed(place)
             if "gzip" in headers.get("accept-encoding", ""):
                 body, more = gzip.compress(body), b"Content-Encoding: gzip\r\n"
+        trailer = b""
+        if route == "archive" and fault.get("unreadable", 0) is not None:
+            trailer = b"Computer-Unreadable: %s\r\n" % str(fault.get("unreadable", 0)).encode()
+            more += b"Trailer: Computer-Unreadable\r\n"
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" + more + b"\r\n")
         sent = body[: fault.get("cut", len(body))]
         for start in range(0, len(sent), 65536):
@@ -157,7 +161,7 @@ class Files:
         if "cut" in fault:
             writer.close()
             return
-        writer.write(b"0\r\n\r\n")
+        writer.write(b"0\r\n" + trailer + b"\r\n")
 
     # --- into the workspace
 

@@ -72,10 +72,23 @@ class LsTests(WithWorkspace):
         self.assertIn(b"l -> \\x1b[2J\n", done)
 
     def test_refusals(self) -> None:
-        self.assertIn("That is no folder", self.bad("ls", "site/data"))
+        self.assertIn("nope: There is nothing at that path", self.bad("ls", "nope"))
         self.assertIn("relative to the workspace", self.bad("ls", "../x"))
+        for verb in ("ls", "cat"):
+            self.assertIn("The token is not valid", self.bad(verb, "x", env={"OPC_TOKEN": "garbage"}))
         for words in (("a", "b"), ("-r",), ("--recurs",)):
             self.assertIn("usage: opc", self.bad("ls", *words, status=2))
+
+    def test_one_file(self) -> None:
+        (line,) = self.ls("site/data")
+        self.assertTrue(line.startswith("-rw") and line.endswith(" data"), line)
+        (entry,) = json.loads(self.good("ls", "--json", "./site//data").stdout)["entries"]
+        self.assertEqual(entry["path"], "site/data")
+
+    def test_as_it_is_typed(self) -> None:
+        """A slash at the end, two, a point; and the letters that fingers know."""
+        for words in (("site/",), ("./site",), ("site//",), ("-l", "site"), ("-la", "site")):
+            self.assertEqual(len(self.ls(*words)), 4, words)
 
     def test_a_daemon_that_is_away_for_a_moment(self) -> None:
         self.fault("GET files", code="computer_unavailable")
@@ -99,7 +112,10 @@ class CatTests(WithWorkspace):
 
     def test_failures(self) -> None:
         (self.there / "a").write_bytes(bytes(500_000))
-        self.assertIn("nothing at that path", self.bad("cat", "b"))
+        self.assertIn("b: There is nothing at that path", self.bad("cat", "b"))
+        (self.there / "c").write_bytes(b"c")
+        done = self.daemon.run("cat", "b", "./c", ".")
+        self.assertEqual((done.returncode, done.stdout, done.stderr.count(b"opc: ")), (255, b"c", 2))
         self.assertIn("no regular file", self.bad("cat", "."))
         self.fault("GET file", cut=100_000)
         done = self.daemon.run("cat", "a")

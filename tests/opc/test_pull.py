@@ -188,6 +188,53 @@ class PullTests(WithWorkspace):
         status, shown = person.end()
         self.assertEqual((status, b"nothing for a terminal" in shown), (255, True))
 
+    def test_what_the_sessions_user_may_not_read(self) -> None:
+        """It lands without that, and is no success."""
+        for words in (["site"], ["-C", "site", "packed"], ["-q", "site", "quiet"]):
+            self.fault("GET archive", unreadable=2)
+            done = self.daemon.run("pull", *words)
+            last = done.stderr.decode().splitlines()[-1]
+            self.assertEqual(
+                (done.returncode, last),
+                (1, "opc: 2 files or folders of site can't be read by the session's user, and are missing."),
+            )
+            self.assertEqual(done.stderr.count(b"\n"), 1 if "-q" in words else 2)
+            self.assertEqual(tree(self.here / words[-1]), tree(self.site))
+        self.assertEqual(self.left_over(), [])
+        self.fault("GET archive", unreadable=1)
+        done = self.daemon.run("pull", ".", "-")
+        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+            self.assertIn("site/data", archive.getnames())
+        self.assertEqual(
+            (done.returncode, done.stderr.decode()),
+            (1, "opc: 1 file or folder of . can't be read by the session's user, and is missing.\n"),
+        )
+
+    def test_what_may_not_be_read_of_what_differs(self) -> None:
+        """An archive comes instead, as the first time."""
+        self.good("pull", "site")
+        (self.site / "src" / "run").write_text("changed")
+        self.fault("GET file", code="invalid_path")
+        self.fault("GET archive", unreadable=1)
+        done = self.daemon.run("pull", "-f", "site")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("1 file or folder of site can't be read", done.stderr.decode())
+        self.assertEqual(self.fetched(), ["archive site", "archive site"])
+        self.assertEqual(tree(self.here / "site"), tree(self.site))
+        self.assertEqual(self.left_over(), [])
+
+    def test_daemons_that_do_not_say_what_is_missing(self) -> None:
+        """Older ones, proxies that drop it, and what is no number."""
+        for number, told in enumerate((None, 0, "", "-1", "two", "9" * 5000, "1, 2")):
+            self.fault("GET archive", unreadable=told)
+            done = self.good("pull", "site", f"copy{number}")
+            self.assertNotIn(b"missing", done.stderr)
+
+    def test_what_is_missing_of_what_was_cut(self) -> None:
+        self.fault("GET archive", unreadable=2, cut=10_000)
+        self.assertIn("was lost", self.bad("pull", "site"))
+        self.assertFalse((self.here / "site").exists())
+
     def test_compression(self) -> None:
         self.good("pull", "-C", "site")
         self.assertEqual(tree(self.here / "site"), tree(self.site))

@@ -63,6 +63,32 @@ class PushTests(WithWorkspace):
         self.good("push", "site/link", "e")
         self.assertEqual((self.there / "e" / "link").read_text(), "#!/bin/sh\n")
 
+    def test_what_is_no_folder_is_not_replaced_by_one(self) -> None:
+        (self.there / "conf").write_text("precious")
+        for source in ("site", "site/data"):
+            self.assertIn("conf can't be replaced by a folder", self.bad("push", "-f", source, "conf"))
+        self.assertEqual((self.there / "conf").read_text(), "precious")
+
+    def test_links_that_lead_out_are_left_out(self) -> None:
+        """As a pull leaves them out: no daemon takes them."""
+        for number, target in enumerate(("/etc/passwd", "../../x", "../..", "/", "..", "//x", "../../../y")):
+            (self.site / "src" / f"out{number}").symlink_to(target)
+        (self.site / "src" / "in").symlink_to("../data")
+        for words in (("-n",), ()):
+            done = self.good("push", *words, "site")
+            said = done.stderr.decode()
+            self.assertIn("src/out0 is a link that leads out of what is pushed, and is left out", said)
+            self.assertIn("6 of this kind are left out", said)
+            self.assertNotIn("out4", said)  # `..` is the top itself
+        self.assertEqual(len(list((self.there / "site/src").glob("out*"))), 1)
+        self.assertEqual((self.there / "site/src/in").readlink(), Path("../data"))
+
+    def test_as_scp_has_it(self) -> None:
+        """A session and a path in one word make no folder of that name."""
+        self.assertIn("the session is a word of its own", self.bad("push", "site", f"{ID}:x", status=2))
+        self.assertIn("the session is a word of its own", self.bad("pull", f"{ID}:x", status=2))
+        self.assertEqual(list(self.there.iterdir()), [])
+
     def test_a_single_file_does_not_take_the_place_of_others(self) -> None:
         self.good("push", "site")
         self.assertIn("holds more than data", self.bad("push", "-f", "site/data", "site"))
@@ -116,13 +142,25 @@ class PushTests(WithWorkspace):
         self.good("push", "site")
         (self.site / "data").write_text("changed")
         (self.site / "more").write_text("more")
-        (self.site / "exec").unlink(missing_ok=True)
         done = self.good("push", "-f", "site")
-        self.assertRegex(done.stderr.decode(), r"pushed site: 6 files, 8.4 MB, 11 B of it sent in [\d.]+ s, replaced")
+        self.assertRegex(
+            done.stderr.decode(), r"pushed site: 6 files, 8.4 MB in [\d.]+ s, replaced; 3 files equal, 11 B sent\n"
+        )
         last = self.pushed()[-1]
         self.assertLess(last["bytes"], 20_000)
         self.assertGreater(last["kept"], 0)
         self.assertEqual(tree(self.there / "site"), tree(self.site))
+
+    def test_no_more_is_listed_than_can_tell_something(self) -> None:
+        """What is there beside it may be very much."""
+        self.good("push", "site")
+        (self.site / "data").write_text("changed")
+        for number in range(1000):
+            (self.there / "site" / f"z{number:03}").touch()
+        for words, check in (((), self.bad), (("-f",), self.good)):
+            count = self.state()["lists"]
+            check("push", *words, "site")
+            self.assertEqual(self.state()["lists"], count + 1)
 
     def test_what_is_equal_no_more_is_sent(self) -> None:
         """It has changed since it was looked at: the daemon refuses, and all of it is sent."""

@@ -144,6 +144,7 @@ class FakeFiles:
         refusing: What every call fails with.
         waiting: Set to a list, every call waits until a test fires what is in it.
         listing: What every listing is; None: what is in `contents`.
+        unreadable: What every archive lacks.
         instead: How an archive is compressed that can't be as was asked.
         asked: Depth, limit and cursor of every listing.
         calls: What was asked, as verb and path.
@@ -156,6 +157,7 @@ class FakeFiles:
     refusing: ApiError | None = None
     waiting: list[Deferred[None]] | None = None
     listing: Listing | None = None
+    unreadable: int = 0
     instead: dict[Coding, Coding] = field(factory=dict)
     asked: list[tuple[object, ...]] = field(factory=list)
     calls: list[tuple[str, str]] = field(factory=list)
@@ -209,7 +211,8 @@ class FakeFiles:
         await self._called("pack", place, path)
         content = self._find(path) if path else b"".join(self.contents.values())
         made = self.instead.get(coding, coding)
-        return Packed(path.rpartition("/")[2], not path, self._source(made.encode() + b":" + content), made)
+        source = self._source(made.encode() + b":" + content)
+        return Packed(path.rpartition("/")[2], not path, source, lambda: self.unreadable, made)
 
     async def unpack(self, place: Place, path: str, *, replace: bool, coding: Coding) -> FakeUpload:
         """An upload, whose bytes become a file."""

@@ -36,8 +36,15 @@ class Descent:
         return len(self._above)
 
     def down(self, name: bytes) -> None:
-        """Goes into a folder. Raises OSError, and stays where it is: ENOTDIR or ELOOP for a link."""
+        """Goes into a folder. Raises OSError, and stays where it is: ENOTDIR or ELOOP for a link, EACCES for one that may only be listed."""
         below = os.open(name, self._access, dir_fd=self.here)
+        if not self._access & os.O_PATH:
+            try:
+                # as `..` is looked up in it on the way back
+                os.stat(b".", dir_fd=below)
+            except OSError:
+                os.close(below)
+                raise
         self._above.append(_identity(self.here))
         self._go(below)
 

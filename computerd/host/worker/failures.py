@@ -15,11 +15,12 @@ INVALID_ARCHIVE: Final = "invalid_archive"
 INVALID_CURSOR: Final = "invalid_cursor"
 UNAVAILABLE: Final = "unavailable"
 
+FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+"""No room is left."""
 _MAX_MESSAGE: Final = 500
 """Characters."""
 _NOT_THERE: Final = (errno.ENOENT, errno.ENOTDIR)
 _NOT_ALLOWED: Final = (errno.EACCES, errno.EPERM)
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Refused(Exception):
@@ -85,6 +86,6 @@ def of_any(error: BaseException) -> Refused:
 
 def of_system(error: OSError) -> Refused:
     """What it means that the system could not."""
-    if error.errno in _FULL:
+    if error.errno in FULL:
         return Refused(UNAVAILABLE, "The disk is full, or the user's share of it.")
     return Refused(UNAVAILABLE, f"The system says: {os.strerror(error.errno or errno.EIO)}.")

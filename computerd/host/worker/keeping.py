@@ -11,7 +11,7 @@ import stat
 from typing import Final
 
 from computerd.host.worker.archive import Entry, invalid, shown
-from computerd.host.worker.failures import Refused
+from computerd.host.worker.failures import FULL, Refused
 
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TOLERANCE_NS: Final = 2_000_000
@@ -45,19 +45,23 @@ class Old:
         Raises:
             Refused: There is no such file.
             FileExistsError: The new name is taken.
+            OSError: The disk is full: a name takes room too.
         """
         above, _, base = path.rpartition(b"/")
         try:
             os.link(base, name, src_dir_fd=self._find(above), dst_dir_fd=folder, follow_symlinks=False)
-            found = os.stat(
-                name, dir_fd=folder, follow_symlinks=False
-            )  # what was linked, whatever has the old name by now
+            # what was linked, whatever has the old name by now
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileExistsError:
             raise
-        except OSError:
+        except OSError as error:
+            if error.errno in FULL:
+                raise
             raise _not_there(path) from None
+        # the kernel may let the user link what is somebody else's (proc(5), protected_hardlinks)
         right = (
             stat.S_ISREG(found.st_mode)
+            and found.st_uid == os.geteuid()
             and found.st_nlink == 2
             and not found.st_mode & _SET_ID
             and (found.st_mode ^ entry.mode) & stat.S_IXUSR == 0

@@ -2,7 +2,8 @@
 
 The tree is walked by descriptors that never follow a link, so that what is swapped for a link meanwhile is at most packed as one. An archive
 either is whole and valid, or its stream fails: a file that becomes shorter while it is read, or a folder that is moved away, ends it.
-Sockets, FIFOs and devices are left out, and so is what the user may not read; the end says how many.
+Sockets, FIFOs and devices are left out, and so is what the user may not read, of a folder what it holds; the end says how many it was of the
+former (`skipped`) and of the latter (`unreadable`).
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import os
 import stat
 from typing import Any, Final
 
-from computerd.host.worker import coding, staging, ustar
+from computerd.host.worker import coding, holes, staging, ustar
 from computerd.host.worker.descent import Descent
 from computerd.host.worker.failures import INVALID_PATH, TOO_LARGE, UNAVAILABLE, Refused, kind_of, of_path, of_system
 from computerd.host.worker.listing import open_folder
 from computerd.host.worker.opening import READ
+from computerd.host.worker.output import Output
 from computerd.host.worker.paths import Root, spell
 from computerd.host.worker.request import Request
 
@@ -25,14 +27,12 @@ MAX_BYTES: Final = 1 << 30
 MAX_ENTRIES: Final = 100_000
 _PERMISSIONS: Final = 0o777
 """Without set-user-id, set-group-id and sticky."""
-_BATCH: Final = 262_144
 _SMALL: Final = 65_536
 """Bytes of a file that is read at once."""
-_MAX_SEGMENTS: Final = 10_000
-"""Pieces of data in a sparse file; one that has more is packed as if it had no holes."""
 _TRIES: Final = 16
 """Of an entry that becomes something else while it is opened."""
-_NOT_ALLOWED: Final = (errno.EACCES, errno.EPERM)
+_NOT_ALLOWED: Final = (errno.EACCES, errno.EPERM, errno.EAGAIN)
+"""The last is for a file with a lease (fcntl(2), F_SETLEASE)."""
 _CHANGED: Final = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.ENODEV)
 _FILE: Final = READ | os.O_NOFOLLOW
 
@@ -81,21 +81,19 @@ class Packer:
 
     def __init__(self, request: Request, encoder: coding.Encoder) -> None:
         self._request = request
-        self._encoder = encoder
-        self._held: list[bytes] = []
-        self._room = memoryview(bytearray(_BATCH))
-        self._size = 0
+        self._output = Output(request, encoder)
         self._entries = 0
         self._bytes = 0
         self._skipped = 0
+        self._unreadable = 0
         self._links: dict[tuple[int, int], bytes] = {}
 
     def end(self) -> dict[str, Any]:
         """Writes the end. Returns what is to be said of it."""
-        self._write(ustar.END)
-        self._flush()
-        self._request.write(self._encoder.flush())
-        return {"entries": self._entries, "bytes": self._bytes, "skipped": self._skipped}
+        self._output.write(ustar.END)
+        self._output.end()
+        found = {"entries": self._entries, "bytes": self._bytes}
+        return {**found, "skipped": self._skipped, "unreadable": self._unreadable}
 
     def folder(self, descent: Descent) -> None:
         """Packs what is in a folder, and closes it."""
@@ -131,7 +129,7 @@ class Packer:
                 raise Refused(
                     TOO_LARGE, f"The files have more than {MAX_BYTES} bytes together, with `{spell(path)[0]}`."
                 )
-            segments = holes(file, now)
+            segments = holes.segments(file, now)
             try:
                 if segments is None:
                     self._whole(file, path, now)
@@ -167,7 +165,7 @@ class Packer:
                 return False
             except OSError as error:
                 if error.errno in _NOT_ALLOWED:
-                    self._skipped += 1
+                    self._unreadable += 1
                     return False
                 if error.errno not in _CHANGED:
                     raise
@@ -206,8 +204,8 @@ class Packer:
         try:
             descent.down(name)
         except PermissionError:
-            self._skipped += 1
             self._header(path + b"/", ustar.FOLDER, os.stat(name, dir_fd=descent.here, follow_symlinks=False))
+            self._unreadable += 1
             return False
         self._header(path + b"/", ustar.FOLDER, os.fstat(descent.here))
         return True
@@ -221,8 +219,10 @@ class Packer:
         self._count()
         records = ustar.records(path, now.st_mtime_ns, link)
         if records:
-            self._write(ustar.pax(records))
-        self._write(ustar.header(path, kind, now.st_mode & _PERMISSIONS, size, now.st_mtime_ns // 1_000_000_000, link))
+            self._output.write(ustar.pax(records))
+        self._output.write(
+            ustar.header(path, kind, now.st_mode & _PERMISSIONS, size, now.st_mtime_ns // 1_000_000_000, link)
+        )
 
     def _sparse(self, file: int, path: bytes, now: os.stat_result, segments: list[tuple[int, int]]) -> None:
         """Packs a file with holes as GNU tar does in pax archives, its format 1.0: the map of its data comes first in what it holds."""
@@ -233,13 +233,15 @@ class Packer:
         sparse = [(b"GNU.sparse.major", b"1"), (b"GNU.sparse.minor", b"0"), (b"GNU.sparse.name", path)]
         sparse.append((b"GNU.sparse.realsize", b"%d" % now.st_size))
         self._count()
-        self._write(ustar.pax(records + sparse))
+        self._output.write(ustar.pax(records + sparse))
         short = b"GNUSparseFile.0/" + path.rpartition(b"/")[2]
-        self._write(ustar.header(short, ustar.FILE, now.st_mode & _PERMISSIONS, size, now.st_mtime_ns // 1_000_000_000))
-        self._write(table)
+        self._output.write(
+            ustar.header(short, ustar.FILE, now.st_mode & _PERMISSIONS, size, now.st_mtime_ns // 1_000_000_000)
+        )
+        self._output.write(table)
         for start, length in segments:
-            self._copy(file, start, length, path)
-        self._write(ustar.padding(size))
+            self._output.copy(file, start, length, path)
+        self._output.write(ustar.padding(size))
 
     def _whole(self, file: int, path: bytes, now: os.stat_result) -> None:
         """Packs a file without holes."""
@@ -249,55 +251,8 @@ class Packer:
         if size <= _SMALL:
             data = os.read(file, size) if size else b""
             if len(data) == size:
-                self._write(b"%b%b%b" % (head, data, bytes(-size % ustar.BLOCK)))
+                self._output.write(b"%b%b%b" % (head, data, bytes(-size % ustar.BLOCK)))
                 return
-        self._write(head)
-        self._copy(file, 0, size, path)
-        self._write(ustar.padding(size))
-
-    def _copy(self, file: int, start: int, length: int, path: bytes) -> None:
-        """Writes what a file holds, so many bytes of it whatever becomes of it."""
-        end = start + length
-        while start < end:
-            piece = self._room[: end - start]
-            size = os.preadv(file, [piece], start)
-            if not size:
-                raise Refused(UNAVAILABLE, f"`{spell(path)[0]}` became shorter while it was read.")
-            if size == _BATCH:  # without a copy
-                self._flush()
-                self._request.write(self._encoder.compress(piece))
-            else:
-                self._write(bytes(piece[:size]))
-            start += size
-
-    def _write(self, data: bytes) -> None:
-        self._held.append(data)
-        self._size += len(data)
-        if self._size >= _BATCH:
-            self._flush()
-
-    def _flush(self) -> None:
-        data = b"".join(self._held)
-        self._held.clear()
-        self._size = 0
-        self._request.write(self._encoder.compress(data))
-
-
-def holes(file: int, now: os.stat_result) -> list[tuple[int, int]] | None:
-    """Where a file has data, as places and lengths, ending with an empty one at its end; None when it has no holes, or too many."""
-    if now.st_blocks * 512 >= now.st_size:
-        return None
-    found: list[tuple[int, int]] = []
-    at = 0
-    try:
-        while at < now.st_size and len(found) < _MAX_SEGMENTS:
-            start = os.lseek(file, at, os.SEEK_DATA)
-            at = min(os.lseek(file, start, os.SEEK_HOLE), now.st_size)
-            if start < now.st_size:
-                found.append((start, at - start))
-    except OSError as error:
-        if error.errno != errno.ENXIO:  # it is where there is no data any more
-            return None
-    if len(found) >= _MAX_SEGMENTS or found == [(0, now.st_size)]:
-        return None
-    return [*found, (now.st_size, 0)]
+        self._output.write(head)
+        self._output.copy(file, 0, size, path)
+        self._output.write(ustar.padding(size))

@@ -46,7 +46,9 @@ def exists(folder: int, name: bytes) -> bool:
 
 def taken() -> Refused:
     """The place is not free."""
-    return Refused(PATH_EXISTS, "Something is at that path already; say `replace` to put this in its place.", "path")
+    return Refused(
+        PATH_EXISTS, "Something is at that path already; say `replace=true` to put this in its place.", "path"
+    )
 
 
 class Staging:

@@ -177,9 +177,11 @@ class Tree:
             check()
             try:
                 os.close(root.open(path, os.O_PATH))
-            except OSError as error:
-                if error.errno == errno.EXDEV:
-                    raise invalid(f"{shown(path)} is a link that leads out of the archive.") from None
+            except OSError as error:  # one that leads nowhere now may lead out when something else is put there
+                where = (
+                    "out of the archive" if error.errno == errno.EXDEV else "through `..` to what is not in the archive"
+                )
+                raise invalid(f"{shown(path)} is a link that leads {where}.") from None
         for path in sorted(self._folders, reverse=True):  # what is below a folder comes before it
             check()
             mode, mtime_ns = self._folders[path]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 from twisted.trial.unittest import SkipTest
 
-from tests.host.worker.case import WorkerCase
+from computerd.host.worker import kernel
+from tests.host.worker.case import NOBODY, NobodyCase, WorkerCase
+from tests.host.worker.program import LIMIT
 from tests.host.worker.tars import END, file, folder, hard_link, header, kept, pax
 
 THEN = 1_700_000_000
@@ -109,32 +112,66 @@ class KeepingTests(WorkerCase):
         self.fails("invalid_archive", self.worker.unpack, "old", kept(b"a/far", 5, THEN) + END, replace=True)
         self.assertEqual([], self.left())
 
+    def test_a_full_disk(self) -> None:
+        """F12: it is said to be full, as the archive is right; on a tmpfs each name counts."""
+        small = self.top / "small"
+        small.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=4m,nr_inodes=40", "none", str(small)]
+        if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+            raise SkipTest("mounts a file system, and may not")
+        self.addCleanup(subprocess.run, ["umount", "-l", str(small)], check=True)
+        names = [b"%d" % number for number in range(30)]
+        for name in names:
+            self.write(small / "old" / name.decode(), b"1")
+        archive = b"".join(kept(name, 1, THEN) for name in names) + END
+        self.assertIn("disk is full", self.fails("unavailable", self.worker.unpack, "small/old", archive, replace=True))
+        self.assertEqual(["old"], os.listdir(small))
+        self.assertEqual({1}, {path.stat().st_nlink for path in (small / "old").iterdir()})
+
     def test_flipped_meanwhile(self) -> None:
         """F2: a folder that is swapped for a link to one outside, as fast as can be: what is kept is never what is outside."""
-        self.write(self.outside / "same", b"outer")
-        (self.top / "other").symlink_to(self.outside)
+        self.write(self.outside / "same", b"outer!")
+        (self.old / "link").symlink_to(self.outside)
         ended = threading.Event()
+        top = os.open(self.old, os.O_RDONLY)
+        self.addCleanup(os.close, top)
 
         def flip() -> None:
             while not ended.is_set():
-                os.rename(self.old / "a", self.top / "aside")
-                os.symlink(self.outside, self.old / "a")
-                os.unlink(self.old / "a")
-                os.rename(self.top / "aside", self.old / "a")
+                kernel.rename(b"a", b"link", top, kernel.EXCHANGE)
 
         flipping = threading.Thread(target=flip)
         flipping.start()
-        outcomes = set()
+        inside: set[str] = set()
+        outside: set[str] = set()
+        tries = 0
+        end = time.monotonic() + LIMIT
         try:
-            for number in range(300):
-                number_of = self.worker.begin("unpack", path="old", replace=True, coding="identity")
-                self.worker.answer(number_of)
-                # refused at the second entry in any case, so that the old folder stays
-                archive = kept(b"a/same", 5, THEN) + file(b"x", b"%d" % number) + header(b"bad", b"4") + END
-                outcomes.add(self.fails("invalid_archive", self.worker.upload, number_of, archive))
+            while len(inside) < 2 or tries < 300:  # until it was met both ways
+                tries += 1
+                self.assertLess(time.monotonic(), end, inside)
+                for found, size in ((inside, 5), (outside, 6)):
+                    # refused at the second entry in any case, so that the old folder stays
+                    archive = kept(b"a/same", size, THEN) + header(b"bad", b"4") + END
+                    found.add(self.fails("invalid_archive", self.worker.unpack, "old", archive, replace=True))
         finally:
             ended.set()
             flipping.join()
-        self.assertEqual(2, len(outcomes), outcomes)
-        self.assertEqual(1, (self.outside / "same").stat().st_nlink)
+        self.assertEqual([NOT_THERE], [message.partition("` ")[2].rstrip(".") for message in outside])
         self.assertEqual([], self.left())
+
+
+class NobodysTests(NobodyCase):
+    def test_a_file_of_somebody_else(self) -> None:
+        """F6: what lands is the user's own, also where the kernel lets him link what is not."""
+        old = self.top / "old"
+        old.mkdir()
+        (old / "f").write_bytes(b"12345")
+        (old / "f").chmod(0o666)
+        os.utime(old / "f", (THEN, THEN))
+        os.chown(old, NOBODY, NOBODY)
+        archive = kept(b"f", 5, THEN) + END
+        self.assertIn(NOT_THERE, self.fails("invalid_archive", self.worker.unpack, "old", archive, replace=True))
+        self.assertEqual(({"old": "/", "old/f": b"12345"}, 1), (self.tree(self.top), (old / "f").stat().st_nlink))
+        os.chown(old / "f", NOBODY, NOBODY)
+        self.assertTrue(self.worker.unpack("old", archive, replace=True)["replaced"])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import gzip
 import io
 import os
+import signal
 import subprocess
 import tarfile
 from importlib.util import find_spec
@@ -94,7 +96,7 @@ class PackingTests(WorkerCase):
         number = self.worker.begin("pack", path="d", coding="identity")
         self.assertEqual({"name": "d", "folder": True, "stream": True}, self.worker.answer(number))
         list(self.worker.stream(number))
-        self.assertEqual({"entries": 2, "bytes": 7, "skipped": 0}, self.worker.last)
+        self.assertEqual({"entries": 2, "bytes": 7, "skipped": 0, "unreadable": 0}, self.worker.last)
         self.assertEqual(["f", "same"], list(self.members("d")))
         number = self.worker.begin("pack", path="l", coding="identity")
         self.assertEqual({"name": "l", "folder": False, "stream": True}, self.worker.answer(number))
@@ -176,6 +178,16 @@ class PackingTests(WorkerCase):
             packer = packing.Packer(request, coding.Plain())  # type: ignore[arg-type]
             error = self.assertRaises(Refused, packer.folder, Descent(os.open(self.top, os.O_RDONLY)))
             self.assertEqual("unavailable", error.code)
+
+    def test_a_lease(self) -> None:
+        """Who holds one on a file may keep others waiting: it is left out, and the rest comes."""
+        (self.top / "a").write_bytes(b"a")
+        (self.top / "b").write_bytes(b"b")
+        with open(self.top / "a", "r+b") as held:
+            signal.signal(signal.SIGIO, signal.SIG_IGN)
+            self.addCleanup(signal.signal, signal.SIGIO, signal.SIG_DFL)
+            fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            self.assertEqual(["b"], list(self.members()))
 
     def test_deep(self) -> None:
         here = os.open(self.top, os.O_RDONLY)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -160,7 +162,25 @@ class SystemTests(NobodyCase):
         self.assertIn("may not read", self.fails("invalid_path", self.worker.read, "closed/secret"))
         self.assertIn("may not write", self.fails("invalid_path", self.worker.unpack, "closed/new", END))
         self.worker.pack()
-        self.assertEqual({"entries": 1, "bytes": 0, "skipped": 1}, self.worker.last)
+        self.assertEqual({"entries": 1, "bytes": 0, "skipped": 0, "unreadable": 1}, self.worker.last)
+
+    def test_what_an_archive_lacks_is_counted(self) -> None:
+        """What the user may not read, apart from what no archive holds; a folder that is closed comes empty."""
+        for name in ("file", "folder", "names"):
+            (self.top / name).mkdir()
+            (self.top / name / "inside").write_bytes(b"inside")
+        os.chmod(self.top / "file/inside", 0)
+        os.chmod(self.top / "folder", 0)
+        os.chmod(self.top / "names", 0o744)
+        os.mkfifo(self.top / "pipe", 0o600)
+        for path in ("file", "file/inside", "folder"):
+            os.chown(self.top / path, 65534, 65534)
+        with tarfile.open(fileobj=io.BytesIO(self.worker.pack())) as archive:
+            self.assertEqual(["file", "folder", "names"], archive.getnames())
+        self.assertEqual({"entries": 3, "bytes": 0, "skipped": 1, "unreadable": 3}, self.worker.last)
+        os.chown(self.top / "names", 65534, 65534)
+        self.worker.pack()
+        self.assertEqual(2, self.worker.last["unreadable"])
 
     def test_start(self) -> None:
         """F13: within a tenth of a second, on a machine that has nothing else to do; and below 24 MiB."""

@@ -223,6 +223,13 @@ class UnpackingTests(WorkerCase):
         self.assertEqual({"f": b"1"}, self.tree(self.top / "new"))
         self.assertNotEqual(5, (self.top / "new/f").stat().st_mtime)
 
+    def test_links_through_what_is_not_there(self) -> None:
+        """F7: what is put there later could make them lead out."""
+        for target in (b"y/x/../../..", b"y/../z"):
+            message = self.fails("invalid_archive", self.worker.unpack, "new", symlink(b"l", target) + END)
+            self.assertIn("leads", message)
+        self.worker.unpack("new", folder(b"y") + file(b"z") + symlink(b"l", b"y/../z") + END)
+
     def test_links_that_stay_inside(self) -> None:
         archive = (
             folder(b"a/b/c")
