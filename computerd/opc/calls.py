@@ -35,7 +35,7 @@ class Calls:
         """
         try:
             message = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):  # the latter: more brackets in each other than Python takes
             return None
         if not isinstance(message, dict):
             return None

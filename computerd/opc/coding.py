@@ -8,6 +8,7 @@ from typing import Final
 
 from computerd.opc.exchange import PIECE
 from computerd.opc.failure import Failure
+from computerd.opc.plain import shortened
 
 GZIP: Final = "gzip"
 _WRAPPED: Final = 31
@@ -25,8 +26,13 @@ def compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield packer.flush()
 
 
-def expanded(pieces: Iterable[bytes], coding: str | None) -> Iterator[bytes]:
+def expanded(pieces: Iterable[bytes], coding: str | None, *, asked: bool) -> Iterator[bytes]:
     """The same, in clear, in pieces of at most PIECE whatever it expands to, and none of them empty.
+
+    Args:
+        pieces: What the daemon sends.
+        coding: What it says of them.
+        asked: Whether gzip was asked for.
 
     Raises:
         Failure: It is damaged or cut, or in a coding that was not asked for.
@@ -34,8 +40,9 @@ def expanded(pieces: Iterable[bytes], coding: str | None) -> Iterator[bytes]:
     if coding in (None, "", "identity"):
         yield from pieces
         return
-    if coding != GZIP:
-        raise Failure("invalid_answer", f"the daemon answered in the coding {coding!r}, which was not asked for.")
+    if coding != GZIP or not asked:
+        name = repr(shortened(coding, 50))
+        raise Failure("invalid_answer", f"the daemon answered in the coding {name}, which was not asked for.")
     unpacker = zlib.decompressobj(_WRAPPED)
     try:
         for piece in pieces:
@@ -44,6 +51,8 @@ def expanded(pieces: Iterable[bytes], coding: str | None) -> Iterator[bytes]:
                 if data := unpacker.decompress(rest, PIECE):
                     yield data
                 rest = unpacker.unconsumed_tail
+            if unpacker.eof and (rest or unpacker.unused_data):
+                raise Failure("invalid_answer", "something comes after the end of what the daemon sent.")
         if data := unpacker.flush():
             yield data
     except zlib.error as error:

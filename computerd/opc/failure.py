@@ -44,9 +44,9 @@ class Failure(Exception):
             return cls("invalid_answer", otherwise)
         request_id = body.get("requestId")
         return cls(
-            str(body.get("code")),
+            one_line(str(body.get("code"))),
             one_line(body["message"]),
-            request_id if isinstance(request_id, str) else None,
+            one_line(request_id) if isinstance(request_id, str) else None,
             milliseconds(body.get("retryAfterMs")),
         )
 

@@ -24,6 +24,8 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 MAX_DEPTH: Final = 1000
 MAX_LINK: Final = 4095
+MAX_NAMES: Final = 16 * limits.MIB
+"""Characters of the paths of folders, and of links that are left out, which are kept until the end."""
 
 
 class Members(Protocol):
@@ -49,12 +51,14 @@ class Landing:
         self._counted = counted
         self._umask = _umask()
         self._folder: tuple[tuple[str, ...], int] = ((), self._top)
-        self._folders: list[tuple[tuple[str, ...], int, int]] = []
+        self._folders: dict[str, tuple[int, int]] = {}
+        self._names = 0
+        self._made = 0
         self.files = 0
         self.kept = 0
         self.bytes = 0
         self.refused: list[str] = []
-        """The links that were left out because they lead outside."""
+        """The links that were left out because they lead outside; long names are shortened."""
 
     def close(self) -> None:
         """Lets go of the folder."""
@@ -129,7 +133,8 @@ class Landing:
 
     def _link(self, parts: tuple[str, ...], folder: int, member: Member) -> None:
         if not stays(member.target, len(parts) - 1):
-            self.refused.append(member.name)
+            self.refused.append(shortened(member.name, 200))
+            self._remember(self.refused[-1])
             return
         os.symlink(member.target, parts[-1], dir_fd=folder)
         os.utime(parts[-1], ns=(member.mtime_ns, member.mtime_ns), dir_fd=folder, follow_symlinks=False)
@@ -171,7 +176,22 @@ class Landing:
 
     def _make(self, parts: tuple[str, ...], member: Member) -> None:
         self._open(parts)
-        self._folders.append((parts, (member.mode | 0o700) & ~self._umask, member.mtime_ns))
+        name = "/".join(parts)
+        if name not in self._folders:
+            self._remember(name)
+        self._folders[name] = ((member.mode | 0o700) & ~self._umask, member.mtime_ns)
+
+    def _remember(self, name: str) -> None:
+        self._names += len(name)
+        if self._names > MAX_NAMES:
+            raise invalid("the names of its folders are too long, all of them together")
+
+    def _mkdir(self, name: str, above: int) -> None:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=above)
+            self._made += 1
+            if self._made > limits.MAX_ARCHIVE_ENTRIES:  # an entry may have a thousand above it
+                raise invalid(f"it holds more than {limits.MAX_ARCHIVE_ENTRIES} folders")
 
     def _open(self, parts: tuple[str, ...]) -> int:
         """The folder, made if it is not there. It stays open until another is asked for."""
@@ -195,8 +215,7 @@ class Landing:
         try:
             for name in rest:
                 if make:
-                    with contextlib.suppress(FileExistsError):
-                        os.mkdir(name, 0o700, dir_fd=fd)
+                    self._mkdir(name, fd)
                 below = os.open(name, _FOLDER, dir_fd=fd)
                 os.close(fd)
                 fd = below
@@ -211,8 +230,9 @@ class Landing:
     def _finish(self) -> None:
         """Modes and times of the folders, those below first: until now they had to be open for us."""
         self._leave()
-        for parts, mode, mtime in sorted(self._folders, key=lambda folder: len(folder[0]), reverse=True):
-            fd = self._descend(parts, make=False)
+        for name in sorted(self._folders, key=_depth, reverse=True):
+            mode, mtime = self._folders[name]
+            fd = self._descend(_parts(name), make=False)
             try:
                 os.fchmod(fd, mode)
                 os.utime(fd, ns=(mtime, mtime))
@@ -238,6 +258,10 @@ def _parts(name: str) -> tuple[str, ...]:
     if ".." in parts or len(parts) > MAX_DEPTH:
         raise invalid(f"{_shown(name)} is no place in it")
     return parts
+
+
+def _depth(name: str) -> int:
+    return name.count("/") + 1 if name else 0
 
 
 def _all(fd: int, data: bytes) -> None:

@@ -224,6 +224,7 @@ complete -c opc -n '_shtab_opc_using ls' -l host -x -d 'a profile of the configu
 complete -c opc -n '_shtab_opc_using ls' -l color -xka "auto always never" -d 'whether to colour (default: auto)'
 complete -c opc -n '_shtab_opc_using ls' -s q -l quiet -d 'say only what went wrong'
 complete -c opc -n '_shtab_opc_using ls' -s v -l verbose -d 'say more; -vv says all'
+complete -c opc -n '_shtab_opc_using ls' -s l -s a -d 'accepted, and always so: the long form, with all names'
 complete -c opc -n '_shtab_opc_using ls' -s R -l recursive -d 'and all that is below it'
 complete -c opc -n '_shtab_opc_using ls' -l json -d 'print JSON, errors too'
 complete -c opc -n '_shtab_opc_using; and test $_shtab_opc_npos -eq 0' -a cat -d 'Writes files of the session'"'"'s workspace to standard output as they are. To a terminal it writes nothing that would steer it.'

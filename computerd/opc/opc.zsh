@@ -166,6 +166,7 @@ _shtab_opc_ls_options=(
   "--color[whether to colour (default\: auto)]:color:(auto always never)"
   {-q,--quiet}"[say only what went wrong]"
   "*"{-v,--verbose}"[say more\; -vv says all]"
+  {-l,-a}"[accepted, and always so\: the long form, with all names]"
   {-R,--recursive}"[and all that is below it]"
   "--json[print JSON, errors too]"
   ":its id, cs_\…:"

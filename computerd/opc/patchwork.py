@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, NamedTuple
 
@@ -17,11 +17,14 @@ from computerd.opc.equal import same
 from computerd.opc.failure import Failure
 from computerd.opc.landing import stays
 from computerd.opc.localtree import Item, look
+from computerd.opc.plain import shortened, visible
 from computerd.opc.tree import Entry
 from computerd.opc.unpack import Member
 
 MOST_FILES: Final = 200
 """That are fetched one by one: each is a request."""
+MAX_NAMES: Final = 64 * limits.MIB
+"""Characters of the paths and targets that are listed, all together: several times what a full archive of real files has."""
 Fetch = Callable[[Entry], AbstractContextManager[Iterator[bytes]]]
 
 
@@ -45,6 +48,26 @@ class Work(NamedTuple):
     bytes: int
     equal: int
     worth_it: bool
+
+
+def gathered(entries: Iterable[Entry], folder: str) -> list[Entry]:
+    """All of them, without what only a listing tells. Whoever lists may never come to an end.
+
+    Raises:
+        Failure: They are more than an archive of `folder` may hold.
+    """
+    found: list[Entry] = []
+    names = 0
+    for entry in entries:
+        names += len(entry.path) + len(entry.name) + len(entry.target or "")
+        if len(found) == limits.MAX_ARCHIVE_ENTRIES or names > MAX_NAMES:
+            raise Failure(
+                "too_large",
+                f"{visible(shortened(folder, 200))} holds more than the {limits.MAX_ARCHIVE_ENTRIES} files and folders "
+                "that a pull takes, or longer names. Nothing was changed. Pull parts of it.",
+            )
+        found.append(entry._replace(told={}))
+    return found
 
 
 def work(entries: Sequence[Entry], folder: str) -> Work:
@@ -130,11 +153,16 @@ class Patchwork:
         count = 0
         for piece in pieces:
             count += len(piece)
+            if count > entry.size:  # perhaps it never ends
+                raise _changed(entry)
             yield piece
         if count != entry.size:
-            raise Failure(
-                "unavailable", f"{entry.path} changed while it was fetched. Nothing was changed here; pull again."
-            )
+            raise _changed(entry)
+
+
+def _changed(entry: Entry) -> Failure:
+    name = visible(shortened(entry.path, 200))
+    return Failure("unavailable", f"{name} changed while it was fetched. Nothing was changed here; pull again.")
 
 
 def _member(name: str, kind: str, size: int, mode: int, mtime_ns: int, target: str = "") -> Member:

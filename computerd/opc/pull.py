@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
+from computerd.contract import limits
 from computerd.opc import coding, destinations, locate, patchwork, progress, say, sessions
 from computerd.opc.backoff import Backoff, chance
 from computerd.opc.beside import Land, is_folder, landed_beside
 from computerd.opc.ended import Ended, ending
 from computerd.opc.exchange import Exchange
-from computerd.opc.failure import Failure
+from computerd.opc.failure import LINK_LOST, Failure
 from computerd.opc.landing import Landing
 from computerd.opc.locate import Place
 from computerd.opc.patient import Patient
@@ -33,6 +34,8 @@ COUNTED: Final = 2000
 TRIES: Final = 6
 """For each file that is fetched by itself, if the daemon says that it is too much or not now: some 3 s."""
 _PASSING: Final = (429, 503)
+_TOLD: Final = 5
+"""Names of links that are left out that are told one by one."""
 _UNREADABLE: Final = "Computer-Unreadable"
 """The trailer field of an archive: how many files and folders it lacks because the session's user may not read them."""
 
@@ -83,6 +86,7 @@ class Pull:
             self._source = f"/{self._source}"
         self._force: bool = options.force
         self._compress: bool = options.compress
+        self._same_name = options.dest is None or os.path.basename(options.dest) in ("", ".", "..")
         self._speaker = speaker
         self._tree = Tree(Patient(lambda: place, time.sleep, time.monotonic, chance), session)
         self._shown_name = visible(self._source or ".")
@@ -129,6 +133,7 @@ class Pull:
     def land(self, dest: str, shown: bool) -> None:
         """Fetches it to `dest`, unless it is there already."""
         folder = self._tree.is_folder(self._source)
+        dest = self._spelled_here(dest)
         parent = os.path.dirname(dest) or "."
         if not os.path.isdir(parent):
             raise Failure("path_not_found", f"there is no folder {visible(parent)} to land in. Make it first.")
@@ -137,7 +142,7 @@ class Pull:
         entries: list[Entry] | None = None
         if os.path.lexists(dest):
             if folder and is_folder(dest):
-                entries = list(self._tree.below(self._source))
+                entries = patchwork.gathered(self._tree.below(self._source), self._source)
                 work = patchwork.work(entries, dest)
                 if not work.differs:
                     self._speaker.note(
@@ -154,7 +159,8 @@ class Pull:
             total = self._total(entries)
         line = Progress(f"pull {self._shown_name}", total, shown=shown)
         try:
-            landed = self._landed(dest, fetch, line, folder=folder)
+            with _unchanged():
+                landed = self._landed(dest, fetch, line, folder=folder)
         except OSError as error:
             raise Failure(
                 "output_lost", f"can't write {visible(dest)}: {error.strerror or error}. Nothing was changed."
@@ -167,6 +173,17 @@ class Pull:
             line.clear()
         self._told(dest, landed, line)
 
+    def _spelled_here(self, dest: str) -> str:
+        """`dest` with its last name as it is in the workspace. If it is not UTF-8, it may have been typed as `opc ls` spells it."""
+        if not self._same_name or "%" not in self._source:
+            return dest
+        above = self._source.rpartition("/")[0]
+        for entry in islice(self._tree.below(above, depth=1), limits.MAX_ARCHIVE_ENTRIES):
+            name = os.path.basename(entry.local_name)
+            if entry.encoded and entry.path == self._source and name not in ("", ".", "..") and "\0" not in name:
+                return os.path.join(os.path.dirname(dest), name)
+        return dest
+
     def _landed(self, dest: str, fetch: Land, line: Progress, *, folder: bool) -> Landing:
         try:
             return landed_beside(dest, fetch, line, folder=folder)
@@ -178,11 +195,12 @@ class Pull:
 
     def _total(self, entries: list[Entry] | None) -> int | None:
         """How many bytes the folder's files have; None if it takes too long to say."""
-        if entries is None:
-            entries = list(islice(self._tree.below(self._source), COUNTED + 1))
-            if len(entries) > COUNTED:
+        total = 0
+        for count, entry in enumerate(self._tree.below(self._source) if entries is None else entries):
+            if entries is None and count == COUNTED:
                 return None
-        return sum(entry.size for entry in entries if entry.kind == "file")
+            total += entry.size if entry.kind == "file" else 0
+        return total
 
     def _may_replace(self, dest: str, folder: bool, differs: str | None) -> None:
         found = os.lstat(dest)
@@ -207,7 +225,7 @@ class Pull:
         headers["Accept-Encoding"] = coding.GZIP if self._compress else "identity"
         with Exchange(self._place, "GET", route(self._session, "archive"), {"path": self._source}, headers) as exchange:
             exchange.response()
-            yield coding.expanded(exchange.pieces(), exchange.header("content-encoding"))
+            yield coding.expanded(exchange.pieces(), exchange.header("content-encoding"), asked=self._compress)
             self._unreadable = _number(exchange.trailer(_UNREADABLE))
 
     def _whole(self, folder: str, line: Progress) -> Landing:
@@ -237,19 +255,32 @@ class Pull:
         for left in reversed(range(TRIES)):
             with Exchange(self._place, "GET", route(self._session, "file"), query, headers) as exchange:
                 if not left or exchange.response().status_code not in _PASSING:
-                    yield exchange.pieces()
+                    yield coding.expanded(exchange.pieces(), exchange.header("content-encoding"), asked=False)
                     return
             time.sleep(waits.seconds())
 
     def _told(self, dest: str, landed: Landing, line: Progress) -> None:
-        for name in landed.refused:
+        for name in landed.refused[:_TOLD]:
             self._speaker.warn(f"{visible(name)} is a link that leads out of it, and was left out.")
+        if len(landed.refused) > _TOLD:
+            self._speaker.warn(f"and so on: {len(landed.refused)} of this kind were left out.")
         seconds = max(line.seconds, 0.001)
         kept = f"; {landed.kept} more were here" if landed.kept else ""
         self._speaker.note(
             f"pulled {visible(dest)}: {progress.files(landed.files)}, {progress.size(landed.bytes)} "
             f"in {seconds:.1f} s ({progress.size(line.bytes / seconds)}/s){kept}"
         )
+
+
+@contextlib.contextmanager
+def _unchanged() -> Iterator[None]:
+    """Adds to what does not say so itself that nothing was changed."""
+    try:
+        yield
+    except Failure as failure:
+        if failure.code in (LINK_LOST, "invalid_answer"):
+            failure.message += " Nothing was changed."
+        raise
 
 
 def _number(told: str | None) -> int:

@@ -88,7 +88,7 @@ def answer(place: Place, status: int, data: bytes) -> dict[str, Any]:
     """
     try:
         body = json.loads(data) if len(data) <= MAX_ANSWER else None
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter: more brackets in each other than Python takes
         body = None
     if 200 <= status < 300 and isinstance(body, dict):
         return body

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
+from computerd.opc.plain import visible
+
 
 def colored(stream: TextIO | None, choice: str, env: Mapping[str, str]) -> bool:
     """Whether to colour what goes to `stream`.
@@ -72,7 +74,8 @@ class Say:
 
     def _line(self, message: str, style: str) -> None:
         mark = f"\x1b[{style}mopc:\x1b[m" if self._color else "opc:"
-        self.text(f"{mark} {message}\n")
+        # names of strangers are made visible where they are told; this is for the one that was forgotten
+        self.text(f"{mark} {visible(message)}\n")
 
 
 def speaker(quiet: bool, verbose: int, choice: str, env: Mapping[str, str]) -> Say:

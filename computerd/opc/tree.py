@@ -20,6 +20,9 @@ DEEPEST: Final = 10
 ABOUT: Final = ("path_not_found", "invalid_path", "too_large")
 """Errors that are about one path, and say nothing of others."""
 _KINDS: Final = ("file", "directory", "symlink", "other")
+_MAX_SIZE: Final = 1 << 63
+"""No file has as many bytes: off_t is signed."""
+_MODES: Final = 0o7777
 
 
 class Entry(NamedTuple):
@@ -150,17 +153,30 @@ class Tree:
 def _entry(told: Any, folder: str) -> Entry:
     base = f"{folder}/" if folder else ""
     try:
+        base.encode()
+        told["path"].encode()  # a lone surrogate, which JSON can have, is in no name
         path, kind, size, mode = told["path"], told["type"], told["size"], int(told["mode"], 8)
         modified = datetime.fromisoformat(told["modifiedAt"]).timestamp()
         target, encoded = told.get("target"), told.get("encoded", False)
-    except (TypeError, KeyError, ValueError, AttributeError):
+    except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
         raise _strange() from None
     if encoded is True and isinstance(path, str) and not path.startswith(base):
         base = _encoded(base.encode())  # a path is encoded as a whole
     right = isinstance(path, str) and path.startswith(base) and len(path) > len(base) and kind in _KINDS
     if not right or not isinstance(size, int) or not isinstance(target, str | None) or not isinstance(encoded, bool):
         raise _strange()
+    if not 0 <= size < _MAX_SIZE or not 0 <= mode <= _MODES or not _can_be(target):
+        raise _strange()
     return Entry(path, path[len(base) :], kind, size, mode, round(modified * 1000), target, encoded, told)
+
+
+def _can_be(target: str | None) -> bool:
+    """Whether a link can say that: bytes that are no UTF-8 may be spelled as Python does (PEP 383)."""
+    try:
+        os.fsencode(target or "")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _strange() -> Failure:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final, NamedTuple
 from zlib import adler32
 
@@ -18,9 +19,29 @@ from computerd.opc.plain import shortened, visible
 BLOCK: Final = 512
 MAX_PAX: Final = 1024 * 1024
 """Bytes of one extended header."""
+MAX_BEFORE: Final = 8
+"""Headers that may come before an entry to say more of it."""
+MAX_END: Final = 1024 * 1024
+"""Zeros that may follow the end, which fill up a record: 10 KiB as tar writes them, more with its --blocking-factor."""
 _KINDS: Final = {b"0": "file", b"\0": "file", b"7": "file", b"5": "directory", b"2": "symlink", b"1": "hardlink"}
 _LONG: Final = {b"L": "path", b"K": "linkpath"}
 """What GNU tar has for long names in its own format."""
+
+
+_KNOWN: Final = frozenset(
+    (
+        b"path",
+        b"linkpath",
+        b"size",
+        b"mtime",
+        b"GNU.sparse.major",
+        b"GNU.sparse.minor",
+        b"GNU.sparse.name",
+        b"GNU.sparse.realsize",
+        b"GNU.sparse.size",
+    )
+)
+"""Keys of extended headers that are kept, so that there is an end to them. The last one tells GNU's older formats of sparse files."""
 
 
 class Member(NamedTuple):
@@ -72,6 +93,7 @@ class Archive:
         """
         general: dict[str, bytes] = {}
         pax: dict[str, bytes] = {}
+        before = 0
         while True:
             for _ in self.data():
                 pass
@@ -79,9 +101,11 @@ class Archive:
             self._padding = 0
             block = self._exactly(BLOCK)
             if not block.strip(b"\0"):
-                for _ in self._source:
-                    pass
+                self._end()
                 return
+            before += 1
+            if before > MAX_BEFORE:
+                raise invalid("there are too many headers before an entry")
             kind, size = _checked(block), _number(block[124:136])
             if kind in (b"x", b"g"):
                 (pax if kind == b"x" else general).update(_records(self._extension(size)))
@@ -89,7 +113,7 @@ class Archive:
                 pax[_LONG[kind]] = self._extension(size).rstrip(b"\0")
             else:
                 yield self._member(block, kind, size, general | pax)
-                pax = {}
+                pax, before = {}, 0
 
     def data(self) -> Iterator[bytes]:
         """What is left of the current member's data."""
@@ -100,6 +124,16 @@ class Archive:
             self._place += len(piece)
             self._left -= len(piece)
             yield piece
+
+    def _end(self) -> None:
+        """All of what comes after the end, which may be zeros."""
+        count = 0
+        for piece in chain((self._buffer[self._place :],), self._source):
+            count += len(piece)
+            if piece.count(0) != len(piece):
+                raise invalid("something comes after its end")
+            if count > MAX_END:
+                raise invalid("too much comes after its end")
 
     def _member(self, block: bytes, kind: bytes, size: int, pax: dict[str, bytes]) -> Member:
         told = _KINDS.get(kind)
@@ -225,7 +259,7 @@ def _nanoseconds(text: bytes) -> int:
 
 
 def _records(data: bytes) -> dict[str, bytes]:
-    r"""The records of an extended header: `LENGTH key=value\n`."""
+    r"""The records of an extended header that concern us: `LENGTH key=value\n`."""
     found: dict[str, bytes] = {}
     place = 0
     while place < len(data):
@@ -235,11 +269,13 @@ def _records(data: bytes) -> dict[str, bytes]:
         key, equals, value = record.partition(b"=")
         if not equals or not record.endswith(b"\n") or place + length > len(data) or not key.isascii():
             raise invalid("an extended header is damaged")
+        place += length
+        if key not in _KNOWN:
+            continue
         if value == b"\n":  # an empty value takes back what was said before
             found.pop(key.decode(), None)
         else:
             found[key.decode()] = value[:-1]
-        place += length
     return found
 
 
