@@ -75,7 +75,7 @@ def _push(push: argparse.ArgumentParser) -> None:
     push.add_argument("--gitignore", action="store_true", help="leave out what git would ignore, and .git")
     push.add_argument("-n", "--dry-run", action="store_true", help="only list what would be sent")
     push.add_argument("--json", action="store_true", help="print JSON, errors too")
-    _session(push)
+    _local(_session(push))  # a session is named by few; the word is SRC then
     _local(push.add_argument("source", nargs="?", metavar="SRC", help="here; - for an archive on standard input"))
     push.add_argument("dest", nargs="?", metavar="DEST", help="in the workspace")
 
@@ -85,12 +85,12 @@ def _pull(pull: argparse.ArgumentParser) -> None:
     pull.add_argument("-C", "--compress", action="store_true", help="compress on the way (gzip)")
     pull.add_argument("-n", "--dry-run", action="store_true", help="only list what would be fetched")
     _session(pull)
-    pull.add_argument("source", nargs="?", metavar="SRC", help="in the workspace")
+    _local(pull.add_argument("source", nargs="?", metavar="SRC", help="in the workspace"))  # or DEST
     _local(pull.add_argument("dest", nargs="?", metavar="DEST", help="here; - for an archive on standard output"))
 
 
-def _session(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("session", nargs="?", metavar="SESSION", help="its id, cs_…")
+def _session(verb: argparse.ArgumentParser) -> argparse.Action:
+    return verb.add_argument("session", nargs="?", metavar="SESSION", help="its id, cs_…")
 
 
 def _local(action: argparse.Action) -> None:

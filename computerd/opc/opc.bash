@@ -31,7 +31,9 @@ _shtab_opc_config_show_option_strings=(-h --help --url --token-file --host --col
 _shtab_opc_config_option_strings=(-h --help --url --token-file --host --color -q --quiet -v --verbose)
 _shtab_opc_option_strings=(-h --help --url --token-file --host --color -q --quiet -v --verbose --version)
 
+_shtab_opc_push_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_opc_push_pos_1_COMPGEN=_shtab_compgen_files
+_shtab_opc_pull_pos_1_COMPGEN=_shtab_compgen_files
 _shtab_opc_pull_pos_2_COMPGEN=_shtab_compgen_files
 
 _shtab_opc_shell___color_choices=(auto always never)

@@ -188,7 +188,7 @@ _shtab_opc_pull_options=(
   {-C,--compress}"[compress on the way (gzip)]"
   {-n,--dry-run}"[only list what would be fetched]"
   ":its id, cs_\…:"
-  ":in the workspace:"
+  ":in the workspace:_files"
   ":here\; - for an archive on standard output:_files"
 )
 
@@ -208,7 +208,7 @@ _shtab_opc_push_options=(
   "--gitignore[leave out what git would ignore, and .git]"
   {-n,--dry-run}"[only list what would be sent]"
   "--json[print JSON, errors too]"
-  ":its id, cs_\…:"
+  ":its id, cs_\…:_files"
   ":here\; - for an archive on standard input:_files"
   ":in the workspace:"
 )

@@ -41,6 +41,11 @@ class _Ssh:
     user: Account
     port: int
 
+    @property
+    def there(self) -> Path:
+        """Where files are sent to: on the same file system as the workspaces, or disks would be compared."""
+        return self.folder / "there"
+
     def start(self) -> subprocess.Popen[bytes]:
         """Starts it."""
         for name in ("host", "key"):
@@ -48,6 +53,8 @@ class _Ssh:
         subprocess.run(["usermod", "-p", "*", self.user.name], check=True)  # not locked, and without a password
         shutil.copy(self.folder / "key.pub", self.folder / "authorized")
         self.folder.chmod(0o755)
+        self.there.mkdir()
+        shutil.chown(self.there, self.user.name)
         Path("/run/sshd").mkdir(exist_ok=True)
         options = (
             f"Port={self.port}", "ListenAddress=127.0.0.1", f"HostKey={self.folder}/host", "PidFile=none", "UsePAM=no",
@@ -139,6 +146,7 @@ class _Runs:
         self._computer = computer
         self._session = session
         self._ssh = " ".join(ssh.command())
+        self._there = ssh.there
         self._folder = folder
         self.name = name
 
@@ -149,7 +157,7 @@ class _Runs:
         return lambda: self._opc("pull", self._session, "-q", f"{self.name}-{number}", str(self._back(number)))
 
     def tar_push(self, number: int) -> Callable[[], object]:
-        there = f"{self.name}-{number}"
+        there = self._there / f"{self.name}-{number}"
         return lambda: self._run(
             f"tar -C {self._folder / self.name} -cf - . | {self._ssh} 'mkdir {there} && tar -C {there} -xf -'"
         )
@@ -157,7 +165,7 @@ class _Runs:
     def tar_pull(self, number: int) -> Callable[[], object]:
         back = self._back(number)
         return lambda: self._run(
-            f"mkdir {back} && {self._ssh} 'tar -C {self.name}-{number} -cf - .' | tar -C {back} -xf -"
+            f"mkdir {back} && {self._ssh} 'tar -C {self._there}/{self.name}-{number} -cf - .' | tar -C {back} -xf -"
         )
 
     def check(self, number: int) -> None:
