@@ -18,7 +18,7 @@ from computerd.contract.access import Access
 from computerd.contract.errors import ApiError, Code
 from computerd.contract.events import FilesPushed
 from computerd.contract.params import DownloadArchive, ListFiles, ReadFile, UploadArchive
-from computerd.contract.shapes import timestamp
+from computerd.contract.shapes import FIRST_SECOND, LAST_SECOND, timestamp
 from computerd.session.changing import refuse_archived
 from computerd.session.port import Record
 from computerd.session.sessions import Sessions
@@ -29,9 +29,6 @@ DEFAULT_LIMIT: Final = 100
 """Entries of a page: as many as `limit` allows."""
 JOURNAL_SECONDS: Final = 30.0
 """That an upload's answer waits for the journal, whose disk may be full."""
-_FIRST_SECOND: Final = -30_610_224_000
-"""Of the year 1000: what is before it or after the year 9999 is no time that the API can write, and a file's owner can set any."""
-_LAST_SECOND: Final = 253_402_300_799
 
 
 @define(eq=False)
@@ -124,7 +121,8 @@ def _entry(entry: Entry) -> objects.FileEntry:
         type=entry.type,
         size=entry.size,
         mode=f"{entry.mode & 0o7777:04o}",
-        modified_at=timestamp(min(max(entry.modified, _FIRST_SECOND), _LAST_SECOND)),
+        # a file's owner can set any time
+        modified_at=timestamp(min(max(entry.modified, FIRST_SECOND), LAST_SECOND)),
         target=entry.target,
         encoded=entry.encoded,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -125,6 +125,12 @@ Metadata = Annotated[
         extra={"allowed": f"an object of {_METADATA}"},
     ),
 ]
+
+
+FIRST_SECOND: Final = -30_610_224_000
+"""Of the year 1000."""
+LAST_SECOND: Final = 253_402_300_799
+"""Of the year 9999: times before the first or after the last are none that the API, or a date of HTTP, can write."""
 
 
 def timestamp(seconds: float) -> str:

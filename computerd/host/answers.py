@@ -15,8 +15,8 @@ from computerd.contract.errors import ApiError, Code
 from computerd.host.incoming import Violation
 from computerd.workspace.port import Entry, Kind, Landed, Listing
 
-MAX_PATH: Final = 12 * 1024
-"""Bytes of a path as the API spells it: PATH_MAX of Linux, each byte as three characters."""
+MAX_PATH: Final = limits.MAX_PATH_CHARACTERS
+"""Bytes of a path as the API spells it."""
 _MAX_NAME: Final = 4096
 _MAX_MESSAGE: Final = 1000
 """Characters of a message that the caller is shown."""

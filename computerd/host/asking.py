@@ -10,6 +10,7 @@ one waits for a file system that is dead.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -81,7 +82,7 @@ class Peer(Protocol):
 
 
 @define(eq=False, repr=False)
-class Request(Generic[T]):
+class Request(ABC, Generic[T]):
     """One request. `T` is its first answer.
 
     Attributes:
@@ -177,8 +178,9 @@ class Request(Generic[T]):
 
     # For the sorts of requests.
 
+    @abstractmethod
     def _result(self, payload: bytes) -> None:
-        raise NotImplementedError
+        """Takes the first answer."""
 
     def _stream(self, kind: bytes, payload: bytes) -> None:
         """Takes a frame that is neither the first answer nor a refusal."""

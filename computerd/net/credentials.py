@@ -25,6 +25,7 @@ from computerd.contract import limits
 from computerd.contract.access import Scope
 from computerd.contract.errors import ApiError, Code
 from computerd.contract.objects import Person
+from computerd.contract.shapes import LAST_SECOND
 from computerd.net.keyring import KeyRing
 from computerd.net.signer import ALGORITHM, AUDIENCE, Minted
 
@@ -33,8 +34,7 @@ _SKEW_SECONDS: Final = 60.0
 """How far the clock of who signs may be ahead of ours."""
 _REMEMBERED: Final = 1024
 _SHAPE: Final = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]{86})")
-# year 9999: what `contract.shapes.timestamp` can write
-_Moment = Annotated[int, Meta(ge=0, le=253_402_300_799)]
+_Moment = Annotated[int, Meta(ge=0, le=LAST_SECOND)]
 _Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 

@@ -9,13 +9,12 @@ from typing import Final
 
 from attrs import frozen
 
+from computerd.contract.shapes import LAST_SECOND
 from computerd.workspace.port import Opened
 
 SETTLED_SECONDS: Final = 2.0
 """After its last change, until a file's time tells its states apart for certain: kernels count file times in ticks of up to 10 ms, some file
 systems in 2 s (FAT). Until then its tag is weak."""
-_LAST_SECOND: Final = 253_402_300_799
-"""Of the year 9999, which an HTTP date can still write."""
 
 
 @frozen
@@ -35,7 +34,7 @@ class Validators:
         """The validators of a file that is open, at `now` in seconds since the epoch."""
         tag = f'"{opened.inode:x}-{opened.size:x}-{opened.changed_ns & (1 << 64) - 1:x}"'
         settled = now - opened.changed_ns / 1e9 >= SETTLED_SECONDS
-        modified = max(0, min(opened.modified_ns // 1_000_000_000, int(now), _LAST_SECOND))
+        modified = max(0, min(opened.modified_ns // 1_000_000_000, int(now), LAST_SECOND))
         return cls(tag if settled else f"W/{tag}", modified)
 
     @property

@@ -140,7 +140,7 @@ class StreamTests(BenchCase):
         self.end.say(number, b"D", b"first")
         for count in range(1000):
             self.end.say(number, b"D", b"%04d" % count)
-        (held,) = self.asked[-1]._held  # type: ignore[attr-defined]
+        (held,) = self.asked[-1]._held  # type: ignore[attr-defined]  # of a download, which it is
         self.assertEqual(4000, len(held))
         taken.full_after = float("inf")
         packed = taken.source

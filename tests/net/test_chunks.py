@@ -16,7 +16,7 @@ from computerd.contract import limits
 from computerd.net.chunks import CHUNKS_PER_TURN, SLICE_BYTES, TINY_BYTES, TINY_CHUNKS, TINY_SECONDS, Chunks
 from computerd.net.httpchannel import LINGER_SECONDS
 from tests.net.clients import Peer, Reply, request
-from tests.net.test_files import ARCHIVE, FILES, FilesCase
+from tests.net.files_case import ARCHIVE, FILES, FilesCase
 from tests.workspace.fake_files import FakeSource, FakeUpload
 
 CHUNKED = "Transfer-Encoding: chunked"

@@ -16,13 +16,12 @@ import stat
 import zlib
 from typing import Any, Final
 
+from computerd.host.worker import limits
 from computerd.host.worker.failures import INVALID_CURSOR, INVALID_PATH, Refused, kind_of, of_path
 from computerd.host.worker.keys import Keys
 from computerd.host.worker.paths import Root, join, spell
 from computerd.host.worker.request import Request
 
-MAX_DEPTH: Final = 10
-MAX_LIMIT: Final = 100
 _MAX_BYTES: Final = 48_000
 """Of a page's entries as JSON: the whole of it must go into one frame."""
 _NAME_MAX: Final = 255
@@ -33,7 +32,7 @@ _keys: Final = Keys()
 
 def run(request: Request, root: Root) -> None:
     """The verb."""
-    depth, limit = request.number_of("depth", 1, MAX_DEPTH), request.number_of("limit", 1, MAX_LIMIT)
+    depth, limit = request.number_of("depth", 1, limits.DEPTH), request.number_of("limit", 1, limits.PAGE)
     try:
         path, folder = root.find(request.text("path"), os.O_PATH)
     except OSError as error:
@@ -73,7 +72,7 @@ def parse_cursor(text: str, folder: bytes) -> bytes:
         data = b""
     last = data[4:]
     parts = last.split(b"/")
-    bad = b"\0" in last or len(parts) > MAX_DEPTH or not all(0 < len(part) <= _NAME_MAX for part in parts)
+    bad = b"\0" in last or len(parts) > limits.DEPTH or not all(0 < len(part) <= _NAME_MAX for part in parts)
     if data[:4] != zlib.crc32(folder).to_bytes(4, "big") or bad:
         raise Refused(INVALID_CURSOR, "It is no cursor of this folder.", "cursor")
     return last

@@ -9,12 +9,11 @@ import os
 import stat
 from typing import Any, Final
 
-from computerd.host.worker import frames
+from computerd.host.worker import frames, limits
 from computerd.host.worker.failures import INVALID_PATH, TOO_LARGE, UNAVAILABLE, Refused, kind_of, of_path
 from computerd.host.worker.paths import Root, spell
 from computerd.host.worker.request import Request
 
-MAX_BYTES: Final = 100 * 1024 * 1024
 READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CHUNK: Final = frames.WINDOW
 
@@ -36,8 +35,8 @@ def run(request: Request, root: Root) -> None:
     try:
         now = os.fstat(file)
         _regular(now.st_mode)
-        if now.st_size > MAX_BYTES:
-            raise Refused(TOO_LARGE, f"It has {now.st_size} bytes; the most is {MAX_BYTES}.")
+        if now.st_size > limits.FILE_BYTES:
+            raise Refused(TOO_LARGE, f"It has {now.st_size} bytes; the most is {limits.FILE_BYTES}.")
         name = spell(path)[0].rpartition("/")[2]
         answer: dict[str, Any] = {"name": name, "size": now.st_size, "inode": now.st_ino}
         answer |= {"mtime_ns": now.st_mtime_ns, "ctime_ns": now.st_ctime_ns}

@@ -13,7 +13,7 @@ import os
 import stat
 from typing import Any, Final
 
-from computerd.host.worker import coding, holes, staging, ustar
+from computerd.host.worker import coding, holes, limits, staging, ustar
 from computerd.host.worker.descent import Descent
 from computerd.host.worker.failures import INVALID_PATH, TOO_LARGE, UNAVAILABLE, Refused, kind_of, of_path, of_system
 from computerd.host.worker.listing import open_folder
@@ -22,9 +22,6 @@ from computerd.host.worker.output import Output
 from computerd.host.worker.paths import Root, spell
 from computerd.host.worker.request import Request
 
-MAX_BYTES: Final = 1 << 30
-"""Of all files, holes counted, so that what was packed can be unpacked."""
-MAX_ENTRIES: Final = 100_000
 _PERMISSIONS: Final = 0o777
 """Without set-user-id, set-group-id and sticky."""
 _SMALL: Final = 65_536
@@ -70,9 +67,9 @@ def _open_file(root: Root, path: bytes) -> int:
     if not stat.S_ISREG(now.st_mode):
         os.close(file)
         raise Refused(INVALID_PATH, f"It is {kind_of(now.st_mode)}, and no file.", "path")
-    if now.st_size > MAX_BYTES:
+    if now.st_size > limits.ARCHIVE_BYTES:
         os.close(file)
-        raise Refused(TOO_LARGE, f"It has {now.st_size} bytes; an archive holds at most {MAX_BYTES}.")
+        raise Refused(TOO_LARGE, f"It has {now.st_size} bytes; an archive holds at most {limits.ARCHIVE_BYTES}.")
     return file
 
 
@@ -125,9 +122,10 @@ class Packer:
                     self._header(path, ustar.HARD_LINK, now, link=first)
                     return
             self._bytes += now.st_size
-            if self._bytes > MAX_BYTES:
+            if self._bytes > limits.ARCHIVE_BYTES:
                 raise Refused(
-                    TOO_LARGE, f"The files have more than {MAX_BYTES} bytes together, with `{spell(path)[0]}`."
+                    TOO_LARGE,
+                    f"The files have more than {limits.ARCHIVE_BYTES} bytes together, with `{spell(path)[0]}`.",
                 )
             segments = holes.segments(file, now)
             try:
@@ -148,8 +146,8 @@ class Packer:
                 name = os.fsencode(entry.name)
                 if not staging.is_name(name):
                     found.append((name, entry.is_file(follow_symlinks=False)))
-                if len(found) + self._entries > MAX_ENTRIES:
-                    raise Refused(TOO_LARGE, f"There are more than {MAX_ENTRIES} entries.")
+                if len(found) + self._entries > limits.ARCHIVE_ENTRIES:
+                    raise Refused(TOO_LARGE, f"There are more than {limits.ARCHIVE_ENTRIES} entries.")
         found.sort(reverse=True)
         return found
 
@@ -212,8 +210,8 @@ class Packer:
 
     def _count(self) -> None:
         self._entries += 1
-        if self._entries > MAX_ENTRIES:
-            raise Refused(TOO_LARGE, f"There are more than {MAX_ENTRIES} entries.")
+        if self._entries > limits.ARCHIVE_ENTRIES:
+            raise Refused(TOO_LARGE, f"There are more than {limits.ARCHIVE_ENTRIES} entries.")
 
     def _header(self, path: bytes, kind: bytes, now: os.stat_result, size: int = 0, link: bytes = b"") -> None:
         self._count()

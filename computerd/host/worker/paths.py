@@ -14,12 +14,10 @@ import os
 import stat
 from typing import Final
 
-from computerd.host.worker import kernel
+from computerd.host.worker import kernel, limits
 from computerd.host.worker.descent import Descent
 from computerd.host.worker.failures import INVALID_PATH, Refused
 
-MAX_BYTES: Final = 4096
-"""Of a path, PATH_MAX of Linux."""
 _MAX_LINKS: Final = 40
 """Links in one path, as the kernel counts them (path_resolution(7))."""
 _TRIES: Final = 64
@@ -224,8 +222,8 @@ def _check(path: bytes) -> None:
     """Raises Refused for what names no place."""
     if not path:
         return
-    if len(path) > MAX_BYTES:
-        raise _invalid(f"It is longer than {MAX_BYTES} bytes.")
+    if len(path) > limits.PATH_BYTES:
+        raise _invalid(f"It is longer than {limits.PATH_BYTES} bytes.")
     if b"\0" in path:
         raise _invalid("It holds a NUL.")
     if path.startswith(b"/"):

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
+from computerd.host.worker import limits
 from computerd.host.worker.archive import invalid, shown
 from computerd.host.worker.failures import TOO_LARGE, UNAVAILABLE, Refused, of_system
-from computerd.host.worker.paths import MAX_BYTES, Root, join
+from computerd.host.worker.paths import Root, join
 
 _PERMISSIONS: Final = 0o777
 _OWN: Final = 0o700
@@ -43,7 +44,7 @@ def clean(name: bytes) -> bytes:
         and b"\0" not in name
         and name[:1] not in _NOT_PLAIN
         and name[-1:] != b"/"
-        and len(name) <= MAX_BYTES
+        and len(name) <= limits.PATH_BYTES
     ):
         return name  # as nearly all are
     if b"\0" in name or name.startswith(b"/"):
@@ -52,8 +53,8 @@ def clean(name: bytes) -> bytes:
     if b".." in parts:
         raise invalid(f"{shown(name)} leads out of the archive.")
     path = b"/".join(parts)
-    if len(path) > MAX_BYTES:
-        raise invalid(f"{shown(path)} is longer than {MAX_BYTES} bytes.")
+    if len(path) > limits.PATH_BYTES:
+        raise invalid(f"{shown(path)} is longer than {limits.PATH_BYTES} bytes.")
     return path
 
 

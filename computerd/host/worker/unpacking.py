@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from computerd.host.worker import coding, kernel, staging
+from computerd.host.worker import coding, kernel, limits, staging
 from computerd.host.worker.archive import Entry, entries, invalid, shown
 from computerd.host.worker.failures import INVALID_PATH, TOO_LARGE, UNAVAILABLE, Refused, of_any, of_path
 from computerd.host.worker.keeping import Old
@@ -26,10 +26,7 @@ from computerd.host.worker.tape import Tape
 from computerd.host.worker.tree import Tree, clean
 from computerd.host.worker.ustar import FILE, FOLDER, HARD_LINK, KEPT
 
-MAX_BYTES: Final = 1 << 30
-"""Of all files, holes counted."""
-MAX_ENTRIES: Final = 100_000
-_MAX_TAPE: Final = MAX_BYTES + MAX_ENTRIES * 4096
+_MAX_TAPE: Final = limits.ARCHIVE_BYTES + limits.ARCHIVE_ENTRIES * 4096
 """Bytes of an archive before it is compressed: an entry has a header, mostly another one of 1,024 bytes, and is filled up to 512."""
 _FLOOR: Final = 100
 """A disk of which less than one part in so many is free takes no uploads (F12)."""
@@ -102,7 +99,7 @@ class Landing:
         self._place = place
         self._tape = tape
         self._parent = parent
-        self._tree = Tree(place.folder, MAX_ENTRIES)
+        self._tree = Tree(place.folder, limits.ARCHIVE_ENTRIES)
         self._old = None if replaced is None else Old(parent, replaced)
         self._bytes = 0
         self._seen = 0
@@ -180,8 +177,10 @@ class Landing:
     def _add(self, entry: Entry) -> None:
         path = clean(entry.name)
         self._bytes += entry.size
-        if self._bytes > MAX_BYTES:
-            raise Refused(TOO_LARGE, f"Its files have more than {MAX_BYTES} bytes together, with {shown(path)}.")
+        if self._bytes > limits.ARCHIVE_BYTES:
+            raise Refused(
+                TOO_LARGE, f"Its files have more than {limits.ARCHIVE_BYTES} bytes together, with {shown(path)}."
+            )
         if entry.kind == FILE:
             if entry.stored > _SMALL or entry.segments is not None:
                 self._tree.file(path, entry.mode, entry.mtime_ns, lambda file: self._fill(file, entry))
